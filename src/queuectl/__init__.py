@@ -5,7 +5,7 @@ The names below load on first use, so that importing the package costs next to n
 
 __version__ = "0.2.0"
 
-SCHEMA_VERSION = 20
+SCHEMA_VERSION = 21
 """The version of the tables that this code speaks. It stands here, and not only with the
 migrations, so that `--version` needn't import them.
 """

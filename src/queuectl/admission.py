@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from queuectl.job import ANY_HANDLER, ANY_TYPE, TYPE
+from queuectl.job import ANY_HANDLER, ANY_TYPE, NEEDS, TYPE, base_handler
 from queuectl.values import dataclass
 
 if TYPE_CHECKING:
     from queuectl.limits import Gate
+    from queuectl.resources import Stock
 
 T = TypeVar("T")
 
@@ -29,6 +30,7 @@ class Candidate(NamedTuple):
     queue: str = ""
     """Said only of jobs of queues that have limits, as are these."""
     keys: tuple[str, ...] = ()
+    handler: str = ""
 
     @property
     def place(self) -> tuple[int, int, int]:
@@ -76,6 +78,10 @@ class Serving:
     `ANY_TYPE`."""
     no_commands: bool = False
     """Whether it leaves commands to others."""
+    resources: str = ""
+    """What of each resource it has, as `resources` writes it."""
+    labels: tuple[str, ...] = ()
+    """What else is said of it."""
 
     def __contains__(self, queue: str) -> bool:
         """Tell whether jobs of this queue are taken."""
@@ -85,9 +91,34 @@ class Serving:
         """Tell whether jobs that need this handler can be run."""
         if not handler:
             return not self.no_commands
+        if handler.startswith(NEEDS):
+            return self._meets(handler)
         if handler in self.handlers or ANY_HANDLER in self.handlers:
             return True
         return ANY_TYPE in self.handlers and handler.startswith(TYPE)
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether it takes other jobs than commands that need nothing."""
+        return bool(self.handlers or self.resources or self.labels)
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether it can take jobs that need something."""
+        return bool(self.resources or self.labels)
+
+    def _meets(self, handler: str) -> bool:
+        """Tell whether it has what jobs of a class need, with all that it has free."""
+        if ANY_HANDLER in self.handlers:
+            return True
+        if not self.has_classes or not self.handles(base_handler(handler)):
+            return False
+        from queuectl.resources import could_hold, needs_of
+
+        needs = needs_of(handler)
+        if needs is None or not set(needs.labels).issubset(self.labels):
+            return False
+        return could_hold(self.resources, needs)
 
     def takes(self, queue: str, handler: str) -> bool:
         """Tell whether jobs of this line are taken."""
@@ -121,6 +152,25 @@ class Order(Protocol):
         """Hear of which queues jobs were taken, in this order."""
 
 
+class Keeper(Protocol):
+    """Knows what a node has for jobs that need something; `fitting` has it."""
+
+    def asks(self, job: Candidate) -> bool:
+        """Tell whether a job takes anything of the node; most need none of it for themselves."""
+
+    def is_reserved(self, job: Candidate) -> bool:
+        """Tell whether room is kept for this job since before."""
+
+    def has_room(self, job: Candidate) -> bool:
+        """Tell whether a job may begin; if not, room may be kept for it from now on."""
+
+    def wait(self, job: Candidate) -> None:
+        """Hear that a job doesn't begin now, for want of room or of a worker that is free."""
+
+    def take(self, job: Candidate) -> None:
+        """Hear that a job begins: what it needs isn't free any more."""
+
+
 class Offer(NamedTuple):
     """What a node has room for."""
 
@@ -133,6 +183,8 @@ class Offer(NamedTuple):
     jobs ahead of their time."""
     order: Order | None = None
     """Whose turn it is among the queues; None if priority decides, then who came first."""
+    stock: "Stock | None" = None
+    """What the node has for jobs that need something, and what its runs have of it."""
 
 
 class Admitted(NamedTuple):
@@ -157,9 +209,17 @@ def admit(line: list[Candidate], offer: Offer, now: int) -> list[Candidate]:
 
 
 def admit_limited(
-    line: Sequence[Candidate], offer: Offer, now: int, gates: "Mapping[str, Gate]", node: str
+    line: Iterable[Candidate],
+    offer: Offer,
+    now: int,
+    gates: "Mapping[str, Gate]",
+    node: str,
+    keeper: "Keeper | None" = None,
 ) -> Admitted:
-    """Return who may begin, where queues have limits: like `admit`, by what their gates say."""
+    """Return who may begin, where queues have limits, or jobs need something: like `admit`.
+
+    The gates of the queues say of whom one may, and the keeper of the node for whom it has room.
+    """
     from queuectl.limits import Place
 
     found = Admitted([], [], [])
@@ -172,17 +232,33 @@ def admit_limited(
         if gate is not None and gate.is_shut:
             continue
         is_suspect = suspects is not None and suspects.has(job, now)
+        needy = keeper is not None and keeper.asks(job)
         if is_suspect and suspects is not None and (found.taken or not suspects.idle):
+            if keeper is not None and needy and keeper.is_reserved(job):
+                # It waits for the node to be idle, and others go on meanwhile.
+                keeper.wait(job)
+                continue
             break
+        free = places
+        if keeper is not None and needy:
+            if not keeper.has_room(job):
+                continue
+            # Nobody takes room for a run of which nobody knows when it begins.
+            free = [place for place in places if not place.ahead]
+            if not free:
+                keeper.wait(job)
+                continue
         at: int | None = 0
         if gate is not None:
-            at, key = gate.ask(job.keys, job.vtime, places)
+            at, key = gate.ask(job.keys, job.vtime, free)
             if key is not None:
                 found.parked.append((job, key))
         if at is None:
             continue
         found.taken.append(job)
         found.workers.append(places.pop(at).worker)
+        if keeper is not None and needy:
+            keeper.take(job)
         if is_suspect:
             break
     return found

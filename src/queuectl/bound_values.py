@@ -19,6 +19,9 @@ LEAST_TIME = 10
 """Milliseconds of CPU time; no program starts with less."""
 MOST = 2**31 - 1
 LONGEST_USER = 64
+LONGEST_IMAGE = 512
+MOST_MOUNTS = 32
+LONGEST_MOUNT = 1_000
 NOTHING = (None, False, 0, "0", "none", "false", "no")
 
 
@@ -115,6 +118,34 @@ def _flag(value: object) -> bool:
     return True
 
 
+def _image(value: object) -> str:
+    if not isinstance(value, str) or not value.isprintable() or not value.strip():
+        raise ValueError("the name of an image")
+    # What begins with a dash would be an option of the engine.
+    if value.startswith("-") or " " in value or len(value) > LONGEST_IMAGE:
+        raise ValueError("the name of an image")
+    return value
+
+
+def _mounts(value: object) -> list[str]:
+    given = [value] if isinstance(value, str) else value
+    if not isinstance(given, list | tuple) or len(given) > MOST_MOUNTS:
+        raise ValueError(f"up to {MOST_MOUNTS} texts such as /data:/data:ro")
+    return [_mount(one) for one in given]
+
+
+def _mount(value: object) -> str:
+    """Read SOURCE[:TARGET][:ro]; what is said of no target goes to the same place."""
+    wanted = "SOURCE[:TARGET][:ro], with whole paths, such as /data:/data:ro"
+    if not isinstance(value, str) or not value.isprintable() or len(value) > LONGEST_MOUNT:
+        raise ValueError(wanted)
+    parts = value.split(":")
+    mode = parts.pop() if parts[-1] in ("ro", "rw") else "rw"
+    if len(parts) not in (1, 2) or not all(part.startswith("/") for part in parts):
+        raise ValueError(wanted)
+    return f"{parts[0]}:{parts[-1]}:{mode}"
+
+
 _READ: dict[str, Callable[[object], Any]] = {
     "memory": _memory,
     "cpus": _cores,
@@ -126,6 +157,8 @@ _READ: dict[str, Callable[[object], Any]] = {
     "read_only_root": _flag,
     "no_network": _flag,
     "best_effort": _flag,
+    "image": _image,
+    "mounts": _mounts,
 }
 """How each is read: a `ValueError` says what it takes."""
 NAMES = tuple(_READ)

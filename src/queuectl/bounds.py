@@ -26,6 +26,10 @@ if TYPE_CHECKING:
         no_network: bool
         best_effort: bool
         """Whether it is run without what can't be enforced."""
+        image: str
+        """The image of the container that it runs in."""
+        mounts: list[str]
+        """What of the host the container has: `SOURCE:TARGET:MODE`."""
 
 
 def told(bounds: "Mapping[str, Any]") -> str:
@@ -48,4 +52,6 @@ def written(name: str, value: "Any") -> str:
         return format_size(value)
     if name == "cpu_time":
         return f"{value / 1000:g}s"
+    if isinstance(value, list):
+        return ", ".join(value)
     return f"{value:g}" if isinstance(value, float) else str(value)

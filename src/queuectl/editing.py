@@ -28,7 +28,7 @@ from queuectl.errors import BadJobError, NotFoundError, StateError, UsageError, 
 from queuectl.facts import Event
 from queuectl.fields import FIELDS, REQUESTED
 from queuectl.history import event_of
-from queuectl.job import SHELL, Job, Named, State, Strategy
+from queuectl.job import SHELL, Job, Named, State, Strategy, base_handler
 from queuectl.limits import own_keys
 from queuectl.request import by_name, check_name, read_some
 from queuectl.store.contract import Decision, Edit, Store
@@ -151,6 +151,8 @@ def edited(job: Job, given: Mapping[str, object], now: int) -> Job:
             values[field.name] = max(getattr(job, field.name) or 0, values[field.at_least])
     expire = values.pop("expire", None)
     to = replace(job, **values)
+    if "needs" in values or "requires" in values:
+        to = replace(to, handler=_handler(to))
     if expire is not None:
         until = min(max(now, to.run_at) + expire, LATEST) if expire else None
         to = replace(to, expires_at=until)
@@ -160,6 +162,16 @@ def edited(job: Job, given: Mapping[str, object], now: int) -> Job:
     if times != (job.run_at, job.expires_at) and to.expires_at and to.expires_at <= to.run_at:
         raise StateError(f"Job {job.id} would expire before it is due; say when it expires, too.")
     return to
+
+
+def _handler(job: Job) -> str:
+    """Return what a node must have to run a job, now that it needs something else."""
+    from queuectl.resources import AmountError, class_of
+
+    try:
+        return class_of(job.needs, job.requires, base_handler(job.handler))
+    except AmountError as error:
+        raise BadJobError(f"needs and requires can't be {error}.") from None
 
 
 def check_parents(before: Job, after: Job) -> None:
@@ -198,7 +210,7 @@ def _written(name: str, value: Any) -> str:
             return "none"
         case "limit" | "wait":
             return format_duration(value)
-        case "labels" | "keys" | "parents":
+        case "labels" | "keys" | "parents" | "required":
             return ", ".join(value)
         case "arguments":
             from shlex import join

@@ -3,13 +3,13 @@
 No clock, no store.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from queuectl.facts import Event, Node, Pause, QueueInfo, Sleep
-from queuectl.job import TYPE, WAITING, Job, State, moment, told_handler
-from queuectl.values import dataclass
+from queuectl.job import TYPE, WAITING, Job, State, base_handler, moment, told_handler
+from queuectl.values import dataclass, field
 from queuectl.when import ahead, human, iso, local
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from queuectl.admission import Serving
     from queuectl.limits import Rate
     from queuectl.lineage import Relative, Root, Roots
+    from queuectl.resources import Stock
 
 NAMED = 3
 """Jobs that a reason names, of many."""
@@ -56,6 +57,14 @@ class Cause(StrEnum):
     """Nodes live, but none of them serves its queue."""
     NO_HANDLER = "no_handler"
     """Nodes serve its queue, but none of them has a program for its data."""
+    NO_LABEL = "no_label"
+    """Nodes would run it, but none of them has a label that it requires."""
+    TOO_LARGE = "too_large"
+    """Nodes would run it, but none of them has as much as it needs, even if nothing runs there."""
+    NO_ROOM = "no_room"
+    """Nodes have as much as it needs, but none of them has it free."""
+    RESERVED = "reserved"
+    """A node has what it needs free, but keeps that for another job."""
     LIMIT = "limit"
     """As many jobs of its queue run as its limit allows."""
     KEY = "key"
@@ -105,6 +114,9 @@ class Crew:
     workers: int
     busy: int
     stopping: bool = False
+    node: str = ""
+    stock: "Stock | None" = None
+    """What it has for jobs that need something, and what its runs have of it, if that matters."""
 
     def serves(self, queue: str) -> bool:
         """Tell whether it takes jobs of this queue."""
@@ -140,6 +152,8 @@ class Surroundings:
     """That somebody has held it, where that is known."""
     sleep: Sleep | None = None
     """What it sleeps for, if it does."""
+    kept: Mapping[str, str] = field(default_factory=dict)
+    """For which job each node keeps room, by their ids."""
     parents: "tuple[Relative, ...]" = ()
     """What it waits for, if that keeps it."""
     roots: "Roots | None" = None
@@ -160,6 +174,7 @@ def explain(job: Job, around: Surroundings) -> list[Reason]:
     reasons += unhandled([job], around.crews)
     if not own:
         reasons += _held_back(job, around)
+        reasons += _without_room(job, around)
     return reasons or [_its_turn(job, around)]
 
 
@@ -236,7 +251,7 @@ def _run_no_commands(crews: Sequence[Crew]) -> bool:
 def unhandled(jobs: Sequence[Job], crews: Sequence[Crew]) -> list[Reason]:
     """Say which of these jobs no node can run, though some serve their queues."""
     taking = [crew for crew in crews if not crew.stopping]
-    missing = sorted(
+    lacking = sorted(
         {
             job.handler
             for job in jobs
@@ -245,6 +260,32 @@ def unhandled(jobs: Sequence[Job], crews: Sequence[Crew]) -> list[Reason]:
             and not any(crew.takes(job) for crew in taking)
         }
     )
+    if not lacking:
+        return []
+    from queuectl.shortage import is_short
+
+    nodes = [crew.queues for crew in taking]
+    short = [handler for handler in lacking if is_short(handler, nodes)]
+    return unable([one for one in lacking if one not in short]) + _lacks(short, nodes)
+
+
+def _lacks(handlers: Sequence[str], nodes: "Sequence[Serving]") -> list[Reason]:
+    """Say what no node has that jobs with these handlers need."""
+    from queuectl.shortage import shortages
+
+    return [
+        _reason(
+            Cause.NO_LABEL if found.of_labels else Cause.TOO_LARGE,
+            found.text,
+            handling(found.handlers),
+        )
+        for found in shortages(handlers, nodes)
+    ]
+
+
+def unable(handlers: Sequence[str]) -> list[Reason]:
+    """Say that no node has a program for jobs with these handlers."""
+    missing = list(handlers)
     if not missing:
         return []
     text = f"no worker handles {', '.join(map(told_handler, missing[:NAMED]))}"
@@ -255,6 +296,12 @@ def unhandled(jobs: Sequence[Job], crews: Sequence[Crew]) -> list[Reason]:
 
 def handling(handlers: Sequence[str]) -> str:
     """Write the command that starts a node which has programs for these."""
+    from queuectl.shortage import having
+
+    if options := having(handlers):
+        bases = [base for handler in handlers if (base := base_handler(handler))]
+        start = handling(bases) if bases else "worker start"
+        return f"{start} {options}"
     types = [handler.removeprefix(TYPE) for handler in handlers]
     if not all(types):
         return "worker start --exec PROGRAM"
@@ -419,6 +466,29 @@ def _held_back(job: Job, around: Surroundings) -> list[Reason]:
             at = around.key_opens_at
             reasons.append(_rate(limits.key_rates, f"key {key}", at, around.now))
     return reasons
+
+
+def _without_room(job: Job, around: Surroundings) -> list[Reason]:
+    """Say that what a job needs is there, but isn't free."""
+    if job.needs is None:
+        return []
+    from queuectl.resources import needs_of, told_needs
+
+    needs = needs_of(job.handler)
+    able = [crew for crew in around.crews if crew.takes(job)]
+    if needs is None or not needs.amounts or not able:
+        return []
+    mine = [node for node, id in around.kept.items() if id == job.id]
+    keeps = f"; node {mine[0]} keeps room for it" if mine else ""
+    free = [crew for crew in able if crew.stock and crew.stock.room().fits(needs)]
+    if not free:
+        who = "the one node that has" if len(able) == 1 else f"all {len(able)} nodes that have"
+        text = f"it needs {told_needs(needs)}, which is in use on {who} so much{keeps}"
+        return [_reason(Cause.NO_ROOM, text)]
+    others = [around.kept.get(crew.node) for crew in free]
+    if mine or not all(others):
+        return []
+    return [_reason(Cause.RESERVED, f"what it needs is kept for job {others[0]}, which came first")]
 
 
 def _slots(jobs: Sequence[Job]) -> list[Job]:

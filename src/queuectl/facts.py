@@ -60,6 +60,29 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """What a job that runs has of its node."""
+
+    node: str
+    at: int
+    """When it was claimed."""
+    handler: str
+    """Its class of need is a part of that."""
+    devices: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """That a node keeps room for a job that doesn't fit yet."""
+
+    seq: int
+    """The place of the job."""
+    node: str
+    at: int
+    """Since when."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
     """That a run stands still, since when, and who wanted that."""
 

@@ -48,6 +48,9 @@ Kind = Literal[
     "parents",
     "groups",
     "if_fails",
+    "needs",  # amounts of resources, in the one form in which they are kept
+    "required",  # labels of a node
+    "devices",
     "parameters",
     "at_once",
     "until",
@@ -55,6 +58,7 @@ Kind = Literal[
     "hook",  # a command or a type of data, or none at all, whatever the queue says
     "bounds",
     "bound",  # one of them
+    "bounds_list",  # one of them of which there may be several
     "trace",  # in the words of W3C Trace Context
     "trace_state",
     "state",
@@ -327,6 +331,23 @@ REQUESTED = (
         within="bounds",
         is_work=True,
     ),
+    Field(
+        "image",
+        "bound",
+        "--image IMAGE",
+        "Run it in a container of this image, by podman or docker.",
+        within="bounds",
+        is_work=True,
+    ),
+    Field(
+        "mounts",
+        "bounds_list",
+        "--mount SOURCE[:TARGET][:ro]",
+        "A folder of the worker's host that the container has. Repeat it.",
+        also=("mount",),
+        within="bounds",
+        is_work=True,
+    ),
     Field("cwd", "folder", "--cwd DIR", "Where it runs.  [default: this directory]", is_work=True),
     Field("tags", "labels", "--tag -T TAG", "A label; repeat it.", also=("tag",), is_long=True),
     Field(
@@ -370,6 +391,18 @@ REQUESTED = (
     ),
     Field("parameters", "parameters", is_long=True, is_work=True),
     Field("at_once", "at_once", is_order=True),
+    Field(
+        "needs",
+        "needs",
+        "--needs NAME=AMOUNT,...",
+        "What it needs of its node for itself, such as gpu=1,mem=8G,cpu=2.",
+    ),
+    Field(
+        "requires",
+        "required",
+        "--requires LABEL",
+        "A label that its node must have; repeat it.",
+    ),
     Field(
         "unique",
         "id",
@@ -467,6 +500,7 @@ KEPT = (
     Field("body_digest", "text", is_hidden=True),
     Field("open_parents", "count"),
     Field("has_children", "flag", is_hidden=True),
+    Field("devices", "devices"),
 )
 """What only queuectl sets."""
 
@@ -539,6 +573,8 @@ class Keywords(TypedDict, total=False):
     read_only_root: bool
     no_network: bool
     best_effort: bool
+    image: str
+    mounts: Sequence[str] | str
     cwd: str
     tags: Sequence[str] | str
     keys: Sequence[str] | str
@@ -549,6 +585,8 @@ class Keywords(TypedDict, total=False):
     if_parent_fails: str
     parameters: Mapping[str, str | int]
     at_once: str
+    needs: Mapping[str, int | float | str] | str
+    requires: Sequence[str] | str
     unique: str
     unique_until: str
     unique_for: str | int | float | timedelta

@@ -23,6 +23,9 @@ TYPE = "type:"
 """What the handler of a data job begins with; its type follows."""
 ANY_TYPE = "type:*"
 """What a node is said to handle that takes data jobs of all types."""
+NEEDS = "needs:"
+"""What the handler of a job begins with that needs resources or labels; its class of need follows,
+and behind a space the handler that it would have without."""
 ANY_HANDLER = "*"
 """All that there is, for whoever asks about jobs and runs none."""
 WEBHOOK = "webhook:"
@@ -104,6 +107,9 @@ class NewJob:
     parameters: Mapping[str, str | int] | None = None
     at_once: str | None = None
     """How many of those with a name run at once, and the name: it becomes one of its keys."""
+    needs: str | None = None
+    """Amounts of resources, as `resources` writes them."""
+    requires: tuple[str, ...] = ()
     unique: str | None = None
     unique_until: str | None = None
     unique_for: int | None = None
@@ -226,6 +232,12 @@ class Job:
     """How many of those don't allow it to run."""
     has_children: bool
     """Whether other jobs wait, or waited, for it."""
+    needs: str | None
+    """What it needs of its node for itself: `cpu=2,gpu=0.5,mem=8589934592`."""
+    requires: tuple[str, ...]
+    """Labels that its node must have."""
+    devices: Mapping[str, tuple[int, ...]]
+    """Which devices of each kind its newest run was given."""
     traceparent: str | None
     tracestate: str | None
     """The trace that it is a part of, in the words of W3C, if it was enqueued in one."""
@@ -249,6 +261,9 @@ class Job:
         groups = values[_AFTER_GROUP]
         values[_AFTER_GROUP] = () if groups is None else tuple(map(str, _loads(groups)))
         values[_HAS_CHILDREN] = bool(values[_HAS_CHILDREN])
+        requires, devices = values[_REQUIRES], values[_DEVICES]
+        values[_REQUIRES] = () if requires is None else tuple(map(str, _loads(requires)))
+        values[_DEVICES] = {} if devices is None else read_devices(devices)
         bounds = values[_BOUNDS]
         values[_BOUNDS] = {} if bounds is None else dict(_loads(bounds))
         own = values[_PARAMETERS]
@@ -258,12 +273,15 @@ class Job:
     @property
     def type(self) -> str | None:
         """What it is one of, if it is a data job; empty for none in particular."""
-        return self.task if self.handler.startswith(TYPE) else None
+        handler = self.handler
+        if not handler:
+            return None
+        return self.task if base_handler(handler).startswith(TYPE) else None
 
     @property
     def webhook(self) -> str | None:
         """The webhook that it delivers to, if that is what it does; every node can do that."""
-        if self.task is None or self.handler or not self.task.startswith(WEBHOOK):
+        if self.task is None or not self.task.startswith(WEBHOOK) or base_handler(self.handler):
             return None
         # One that was made another job by hand is told no secret.
         is_command = self.command is not None or self.argv is not None
@@ -389,10 +407,20 @@ def handler_of(type: str | None) -> str:
     return "" if type is None else TYPE + type
 
 
+def base_handler(handler: str) -> str:
+    """Return what would be enough for a job if it needed no resources and labels."""
+    return handler.partition(" ")[2] if handler.startswith(NEEDS) else handler
+
+
 def told_handler(handler: str) -> str:
     """Say in words what a node must have to run a job."""
-    type = handler.removeprefix(TYPE)
+    type = base_handler(handler).removeprefix(TYPE)
     return f"type {type}" if type else "data without a type"
+
+
+def read_devices(text: str) -> dict[str, tuple[int, ...]]:
+    """Read which devices a run was given, as they are stored."""
+    return {name: tuple(map(int, found)) for name, found in _loads(text).items()}
 
 
 def _loads(text: str) -> Any:
@@ -432,6 +460,7 @@ JOB_COLUMNS = tuple(f.name for f in fields(Job))
         "state argv tags env env_all backoff keys after after_group has_children parameters bounds"
     ).split(),
 )
+_REQUIRES, _DEVICES = map(JOB_COLUMNS.index, ("requires", "devices"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

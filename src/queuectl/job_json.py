@@ -24,6 +24,12 @@ def seconds(ms: int | None) -> float | int | None:
     return ms // 1000 if ms % 1000 == 0 else ms / 1000
 
 
+def _amounts(needs: str) -> dict[str, int | float]:
+    from queuectl.resources import as_object
+
+    return as_object(needs)
+
+
 _FIRST = (
     "id queue state command argv task data priority attempts failures crashes max_retries timeout"
     " run_at created_at updated_at started_at finished_at duration_ms exit_code error reason node"
@@ -38,6 +44,9 @@ _FORMS: dict[str, Callable[[Any], Any]] = {
     "labels": list,
     "keys": list,
     "parents": list,
+    "needs": _amounts,
+    "required": list,
+    "devices": lambda devices: {name: list(found) for name, found in devices.items()},
     "groups": list,
     "parameters": lambda own: {
         name: it if isinstance(it, int) else legible(it) for name, it in own.items()

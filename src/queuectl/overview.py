@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from queuectl.report import Stats, Status
+    from queuectl.resources import Stock
 
 LOOKED_AT = 100
 """Of very many jobs, so many are looked at to say why they wait."""
@@ -46,12 +47,31 @@ SLOWEST = 5
 def nodes(store: Store) -> list[dict[str, Any]]:
     from queuectl.report import node_dict
 
+    known = store.nodes.all()
+    stocks = _stocks(store, known)
     return [
         node_dict(
-            node, alive=roster.is_alive(store, node), running=roster.busy_workers(store, node)
+            node,
+            alive=roster.is_alive(store, node),
+            running=roster.busy_workers(store, node),
+            stock=stocks.get(node.id),
         )
-        for node in store.nodes.all()
+        for node in known
     ]
+
+
+def _stocks(store: Store, nodes: Sequence[Node]) -> "dict[str, Stock]":
+    """Return what nodes have for jobs that need something, and what of it is in use."""
+    having = [node for node in nodes if node.queues.resources]
+    if not having:
+        return {}
+    from queuectl.resources import Holding, Stock, needs_of
+
+    held: dict[str, list[Holding]] = {}
+    for use in store.runs.using():
+        if (needs := needs_of(use.handler)) is not None:
+            held.setdefault(use.node, []).append(Holding(use.at, needs, use.devices))
+    return {node.id: Stock(node.queues.resources, held.get(node.id, ())) for node in having}
 
 
 def explain_job(store: Store, place: Place, job: Job) -> list[Reason]:
@@ -69,6 +89,8 @@ def explain_job(store: Store, place: Place, job: Job) -> list[Reason]:
         around = replace(around, sleep=store.sleeps.of([job]).get(job.seq))
     if job.is_held:
         around = replace(around, held=_hold_of(store, job))
+    if job.needs is not None:
+        around = _with_room(store, around)
     if job.state == State.BLOCKED:
         from queuectl import relatives
 
@@ -79,6 +101,16 @@ def explain_job(store: Store, place: Place, job: Job) -> list[Reason]:
         in_line = 1 + before if before < LONGEST_LINE else None
         around = replace(around, place=in_line, pace=_pace(store, job.queue, around.now))
     return explain(job, around)
+
+
+def _with_room(store: Store, around: Surroundings) -> Surroundings:
+    """Add what nodes have free, and for which jobs they keep room."""
+    stocks = _stocks(store, roster.living(store))
+    crews = tuple(replace(one, stock=stocks.get(one.node, one.stock)) for one in around.crews)
+    kept = store.runs.reservations()
+    ids = {job.seq: job.id for job in store.jobs.at([one.seq for one in kept])}
+    by_node = {one.node: ids[one.seq] for one in kept if one.seq in ids}
+    return replace(around, crews=crews, kept=by_node)
 
 
 def _gone(store: Store, job: Job) -> list[Reason]:
@@ -181,7 +213,9 @@ def _explain_stuck(store: Store, jobs: Sequence[Job]) -> list[Reason]:
 
 def _crew(node: Node, busy: int = 0) -> Crew:
     stopping = node.stop is not None
-    return Crew(queues=node.queues, workers=node.workers, busy=busy, stopping=stopping)
+    return Crew(
+        queues=node.queues, workers=node.workers, busy=busy, stopping=stopping, node=node.id
+    )
 
 
 def _surroundings(store: Store, place: Place) -> Surroundings:

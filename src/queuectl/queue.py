@@ -365,7 +365,7 @@ class Queue:
         """Store many jobs in their order: all of them or, if one can't be, none.
 
         Keywords are fields that hold for all. What a job says itself wins, but tags add up and
-        variables merge.
+        variables merge. Many jobs made of one request are what `queuectl.expand` returns.
 
         With `keep_going` they are stored in large batches, ids already taken are skipped, and what
         was stored before one that is wrong stays stored. Without it, at most 250,000 jobs can be

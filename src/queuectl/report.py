@@ -34,6 +34,7 @@ from queuectl.job_json import job_dict as job_dict
 from queuectl.job_json import moment as moment
 from queuectl.job_json import seconds as seconds
 from queuectl.parameters import legible
+from queuectl.resources import WHOLE, Stock, as_number, room_of, told_amount
 from queuectl.store.histogram import bucket_of, quantile
 from queuectl.store.rollups import EVER, WAIT, Tally
 from queuectl.values import dataclass, fields
@@ -249,7 +250,9 @@ def grant_dict(grant: "Grant", now: int) -> dict[str, Any]:
     }
 
 
-def node_dict(node: Node, *, alive: bool, running: int) -> dict[str, Any]:
+def node_dict(
+    node: Node, *, alive: bool, running: int, stock: Stock | None = None
+) -> dict[str, Any]:
     """Describe a node and how busy it is."""
     return {
         "id": node.id,
@@ -262,6 +265,8 @@ def node_dict(node: Node, *, alive: bool, running: int) -> dict[str, Any]:
         "weights": dict(zip(node.queues.names, node.queues.weights, strict=False)),
         "in_order": node.queues.in_order,
         "handlers": list(node.queues.handlers),
+        "labels": list(node.queues.labels),
+        "resources": resources_dict(stock or Stock(node.queues.resources)),
         "alive": alive,
         "stopping": None if node.stop is None else node.stop.value,
         "version": node.version,
@@ -270,12 +275,49 @@ def node_dict(node: Node, *, alive: bool, running: int) -> dict[str, Any]:
     }
 
 
+def resources_dict(stock: Stock) -> dict[str, dict[str, Any]]:
+    """Describe what a node has of each resource, and how much of it is in use and free."""
+    total, left = room_of(stock.resources), stock.room()
+    free = left.totals()
+    found: dict[str, dict[str, Any]] = {}
+    for name, many in total.totals().items():
+        found[name] = {
+            "total": as_number(many),
+            "used": as_number(many - free[name]),
+            "free": as_number(free[name]),
+        }
+        if name in total.devices:
+            found[name]["devices"] = {
+                str(at): as_number(much) for at, much in left.devices[name].items()
+            }
+    return found
+
+
+def used_text(node: dict[str, Any]) -> str:
+    """Say how much of each resource of a described node is in use: `cpu 2/8, mem 4G/32G`."""
+    return ", ".join(
+        f"{name} {_amount(name, one['used'])}/{_amount(name, one['total'])}"
+        for name, one in node.get("resources", {}).items()
+    )
+
+
+def _amount(name: str, many: float) -> str:
+    return told_amount(name, round(many * WHOLE))
+
+
 def serving_of(node: dict[str, Any]) -> Serving:
     """Return which queues a node serves that was described."""
     weights = tuple(node["weights"].values())
     handlers = tuple(node["handlers"])
     names, excluded = tuple(node["queues"]), tuple(node["excluded"])
-    return Serving(names, excluded, weights, node["in_order"], handlers)
+    has = ",".join(
+        f"{name}=[{','.join(one['devices'])}]" if "devices" in one else f"{name}={one['total']}"
+        for name, one in node.get("resources", {}).items()
+    )
+    labels = tuple(node.get("labels", ()))
+    return Serving(
+        names, excluded, weights, node["in_order"], handlers, resources=has, labels=labels
+    )
 
 
 def limits_dict(limits: "Limits") -> dict[str, Any]:

@@ -265,10 +265,22 @@ def _check_work(values: Values) -> None:
         raise BadJobError(
             "A program with its arguments runs without a shell; leave shell out.", field="shell"
         )
+    if values.get("needs") or values.get("requires"):
+        _check_class(values)
     if "max_fails" in values and "group" not in values:
         raise BadJobError("max_fails is about a group; give that, too.", field="max_fails")
     if "tracestate" in values and "traceparent" not in values:
         raise BadJobError("A tracestate goes with a trace; give its traceparent, too.")
+
+
+def _check_class(values: Values) -> None:
+    """See that what a job needs can be a line of its own."""
+    from queuectl.resources import AmountError, class_of
+
+    try:
+        class_of(values.get("needs"), values.get("requires") or ())
+    except AmountError as error:
+        raise BadJobError(f"needs and requires can't be {error}.", field="needs") from None
 
 
 def _check_data(values: Values) -> None:
@@ -606,6 +618,34 @@ def _if_fails(name: str, value: object, now: int) -> str:
     return _choice(name, value, IfParentFails)
 
 
+def _is_none(value: object) -> bool:
+    """Tell whether somebody says that there is none: an empty text or list, or `none`."""
+    one = value[0] if isinstance(value, list | tuple) and len(value) == 1 else value
+    return one in ("", "none", [], ())
+
+
+def _needs(name: str, value: object, now: int) -> str | None:
+    from queuectl.resources import AmountError, Needs, read_needs
+
+    if _is_none(value):
+        return None
+    try:
+        return str(Needs(read_needs(value))) or None
+    except AmountError as error:
+        raise BadJobError(f"{name} can't be {error}.") from None
+
+
+def _required(name: str, value: object, now: int) -> tuple[str, ...]:
+    from queuectl.resources import AmountError, read_labels
+
+    if _is_none(value):
+        return ()
+    try:
+        return read_labels(value)
+    except AmountError as error:
+        raise BadJobError(f"{name} can't be {error}.") from None
+
+
 def _until(name: str, value: object, now: int) -> str:
     from queuectl.uniqueness import Until
 
@@ -692,11 +732,14 @@ _READ: dict[str, Callable[[str, object, int], Any]] = {
     "parameters": _parameters,
     "at_once": _at_once,
     "if_fails": _if_fails,
+    "needs": _needs,
+    "required": _required,
     "until": _until,
     "collision": _collision,
     "hook": _hook,
     "bounds": lambda name, value, _: read_bounds(value),
     "bound": lambda name, value, _: read_bound(name, value),
+    "bounds_list": lambda name, value, _: read_bound(name, value),
     "trace": _traceparent,
     "trace_state": _tracestate,
 }

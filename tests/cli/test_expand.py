@@ -169,13 +169,11 @@ def test_explain_names_the_array(cli: Cli) -> None:
     cli.ok("enqueue", "sleep 60", "--array", "1-2%1", "--queue", "q")
     first, second = jobs(cli)
     name = first.keys[0].partition(" ")[2]
-    worker = cli.start("worker", "start", "--count", "2")
+    cli.start("worker", "start", "--count", "2")
     wait_for(lambda: cli.queue.get(first.id).state == "processing", "the first to run")
     wait_for(lambda: cli.queue.get(second.id).parked, "the second to wait for it")
     told = cli.ok("explain", second.id).stdout
     assert f"At most 1 at once with the others of {name}: job {first.id}" in told
-    worker.send_signal(signal.SIGINT)
-    worker.wait(30)
 
 
 # -- dry runs -----------------------------------------------------------------------------

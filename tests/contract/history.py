@@ -102,6 +102,10 @@ SERVED: Sequence[Served] = (
     Serving(handlers=(ANY_TYPE,)),
     Serving(("zwei ü", "one"), weights=(2, 3), handlers=(ANY_TYPE,)),
     Serving(("One", "one"), in_order=True, handlers=(f"{TYPE}a", f"{TYPE}ü")),
+    *([Serving(resources="cpu=3,gpu=[0-1]", labels=("ssd",))] * 3),
+    Serving(labels=("ssd",)),
+    Serving(resources="cpu=2", handlers=(ANY_TYPE,)),
+    Serving(("zwei ü", "one"), in_order=True, resources="gpu=[5]", handlers=(f"{TYPE}a",)),
 )
 OUTCOMES: Sequence[Outcome] = (
     Exited(0),
@@ -822,3 +826,5 @@ class History:
         )
         self.each(lambda side: sorted(side.store.history.totals((10, 1_000)).items()))
         self.each(lambda side: side.store.runs.busy())
+        self.each(lambda side: sorted(side.store.runs.using(), key=repr))
+        self.each(lambda side: side.store.runs.reservations())

@@ -63,6 +63,8 @@ TRIMMINGS: dict[str, Sequence[Any]] = {
     "group": (None, None, None, "g", "G", "ü 🎈"),
     "max_fails": (None, None, None, 1, 2),
     "if_parent_fails": (None, None, "cancel", "run"),
+    "needs": (*([None] * 5), "cpu=1", "cpu=2,gpu=0.5", "gpu=1"),
+    "requires": (*([()] * 5), ("ssd",)),
 }
 
 

@@ -67,7 +67,7 @@ from tests.servers.proxy import Proxy
 pytestmark = pytest.mark.needs("sql")
 
 KEPT_BY_THE_TARGET = {"meta", "counts", "tags"}
-OF_THE_LIVING = {"nodes", "receipts", "watches", "live"}
+OF_THE_LIVING = {"nodes", "receipts", "watches", "live", "reservations"}
 ODD = "ü\u2028 'q' \"d\" \\ %s :x {y} 🦄\n\ttab"
 COLUMNS = {
     "sqlite": """

@@ -71,7 +71,7 @@ JOBS = f"""
 INSERT INTO {{jobs}} (
     id, queue, state, ready, priority, run_at, command, tags, expires_at, timeout, attempts, node,
     worker, created_at, updated_at, started_at, finished_at, duration_ms, cancel_reason, parked,
-    "keys"
+    "keys", task, handler
 )
 SELECT
     concat('job ', n), concat('queue ', n % 3),
@@ -90,7 +90,9 @@ SELECT
     CASE WHEN kind IN ('completed', 'dead', 'cancelled') THEN n END,
     CASE WHEN kind = 'processing' AND n % {2 * RUNS} = 1 THEN 'stop' END,
     CASE WHEN kind = 'parked' THEN concat('key ', n % 41) END,
-    CASE WHEN kind = 'parked' THEN concat('["key ', n % 41, '"]') END
+    CASE WHEN kind = 'parked' THEN concat('["key ', n % 41, '"]') END,
+    CASE WHEN kind IN ('completed', 'dead', 'cancelled', 'delayed') THEN 'a' END,
+    CASE WHEN kind IN ('completed', 'dead', 'cancelled', 'delayed') THEN 'type:a' ELSE '' END
 FROM ({KINDS}) AS numbered ORDER BY n
 """
 HISTORY = (

@@ -14,6 +14,7 @@ from queuectl.filter import Filter, Sort
 from queuectl.job import Exited, Job, NewJob, Outcome, Output, State, Transition, Usage
 from queuectl.lifecycle import Policy, decide, finished
 from queuectl.precedence import order_of
+from queuectl.resources import Holding, Stock, needs_of
 from queuectl.sleeping import snoozed
 from queuectl.store import Store
 from queuectl.store.contract import (
@@ -331,8 +332,22 @@ def claim(
 ) -> Turned:
     """Give a node jobs for these workers."""
     served = serving(queues)
-    offer = Offer(workers, served, suspects, order=order_of(served))
+    offer = Offer(
+        workers, served, suspects, order=order_of(served), stock=stock(store, node, served)
+    )
     return store.runs.turn(node, None, offer, now=now)
+
+
+def stock(store: Store, node: str, served: Serving) -> Stock | None:
+    """Return what a node has, and what its runs have of it, as it would say itself."""
+    if not served.has_classes:
+        return None
+    holdings = [
+        Holding(job.started_at or 0, needs, job.devices)
+        for job in store.runs.held(node)
+        if (needs := needs_of(job.handler))
+    ]
+    return Stock(served.resources, holdings)
 
 
 def serving(queues: Served) -> Serving:

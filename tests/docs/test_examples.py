@@ -27,9 +27,13 @@ SHOWN = [
     "docs/data-jobs.md",
     "docs/traces.md",
     "docs/arrays.md",
+    "docs/graphs.md",
 ]
 """Pages whose `console` blocks are sessions of one reader, in order."""
-PYTHON = ["README.md", "docs/python.md", "docs/coming-from.md", "docs/arrays.md"]
+PYTHON = [
+    *("README.md", "docs/python.md", "docs/coming-from.md", "docs/arrays.md"),
+    "docs/graphs.md",
+]
 PATIENCE = 110
 
 

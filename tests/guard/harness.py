@@ -52,9 +52,9 @@ class Ended:
 class Harness:
     """A guard under test and all that it has said."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, env: dict[str, str] | None = None) -> None:
         self.folder = folder
-        self.guard = Guard.start()
+        self.guard = Guard.start(env=env)
         self.ended: dict[int, Ended] = {}
         self.not_started: dict[int, tuple[int, str]] = {}
         self.trouble: list[tuple[int, str]] = []

@@ -89,6 +89,12 @@ def test_a_variable_may_have_any_name_but_one_of_ours(lab: Lab) -> None:
     assert lab.queue.output(job.id).stdout == b"7 /x:/bin:/usr/bin\n"
 
 
+def test_a_program_for_data_has_them_too(lab: Lab) -> None:
+    lab.queue.push("one", "x", type="t", parameters={"lr": "0.1", "index": 3})
+    lab.node("--drain", "--exec", "t=sh", "--", "-c", 'echo "$QUEUECTL_INDEX $lr"').wait(60)
+    assert lab.queue.output("one").stdout == b"3 0.1\n"
+
+
 def test_another_run_has_them_too(lab: Lab) -> None:
     (id,) = lab.queue.enqueue_many(expand("echo {}; exit 1", lines=[b"\xff'"]), max_retries=0).ids
     lab.node("--drain").wait(60)

@@ -70,6 +70,8 @@ def wait_there(queue: Queue) -> None:
     """Enqueue what stays."""
     queue.enqueue("echo later", id="later", delay="2d", tags=["nightly", "slow"])
     queue.enqueue(["printf", "%s", "a b"], id="exact", queue="mail", delay="3d", timeout="5m")
+    queue.enqueue("echo child", id="child", after=["later", "good:any"], if_parent_fails="run")
+    queue.enqueue("echo grandchild", id="grandchild", after="child")
     queue.limits.set("mail", limit=2, max_waiting=100)
     queue.pause("mail")
     queue.schedules.add("backup", "0 3 * * *", "backup.sh", tz="UTC", env={"SECRET": "hush"})

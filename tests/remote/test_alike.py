@@ -38,6 +38,16 @@ explain later
 explain exact
 explain
 explain --json
+show child
+show grandchild --json
+explain grandchild
+graph grandchild
+graph later --json
+graph later --format mermaid --limit 2
+graph nothing
+cancel later --dry-run
+cancel later --dry-run --json
+rm child --dry-run --json
 output good
 output bad --json
 output bad --stdout
@@ -232,6 +242,8 @@ ALIKE = (
     (r"\b([a-z2-7]{12}|[a-z2-7]{8})\b", "ID"),
     (r"\"(id|secret|who|created_by|cwd|node|database|queuectl|host)\": (\"[^\"]*\"|null)", r"\1"),
     (r"(\"\w*_ms\"|\"worker\"|\"pid\"|\"at\"): [\d.]+", r"\1"),
+    (r"(\"(peak_memory|read_bytes|written_bytes|median|p95|max)\"): \d+", r"\1"),
+    (r"\b\d+(\.\d+)? (bytes|KiB|MiB)", "SIZE"),
     (r"\S+@\S+|laptop \(web\)", "WHO"),
     (r"sqlite:\S+?/queue.db|http://127.0.0.1:\d+", "WHERE"),
     (r"\(\d+\.\d\d s\)", "(SPAN)"),

@@ -455,3 +455,10 @@ def test_no_process_outlives_its_node(works: Works) -> None:
     node.wait()
     wait_for(lambda: all(map(is_gone, pids)), "the end of its programs")
     assert not processes_with(str(works.folder))
+
+
+def test_a_task_knows_what_its_job_has_to_itself(works: Works) -> None:
+    own: dict[str, str | int] = {"index": 7, "lr": "a 'b'"}
+    works.app_node()
+    assert works.result(works.call("own", with_={"parameters": own})) == own
+    assert works.result(works.call("own")) == {}

@@ -140,6 +140,11 @@ def keep(flag: str) -> int:
 
 
 @queue.task
+def own() -> dict[str, Any]:
+    return dict(current_job().parameters)
+
+
+@queue.task
 def take_buffer() -> str:
     out: Any = sys.stdout
     sys.stdout = io.TextIOWrapper(out.detach(), encoding="utf-8")

@@ -38,6 +38,9 @@ READ: list[tuple[str, object, Any]] = [
     ("read_only_root", True, True),
     ("no_network", "yes", True),
     ("best_effort", "true", True),
+    ("image", "docker.io/library/python:3.12", "docker.io/library/python:3.12"),
+    ("mounts", "/data", ["/data:/data:rw"]),
+    ("mounts", ["/a:/b:ro", "/c:/d"], ["/a:/b:ro", "/c:/d:rw"]),
 ]
 REFUSED: list[tuple[str, object, str]] = [
     ("memory", "lots", "a size such as"),
@@ -58,6 +61,11 @@ REFUSED: list[tuple[str, object, str]] = [
     ("user", "", "the name of a user"),
     ("user", 5, "the name of a user"),
     ("no_network", 1, "true or false"),
+    ("image", "--privileged", "the name of an image"),
+    ("image", "a b", "the name of an image"),
+    ("mounts", "data:/data", "SOURCE[:TARGET][:ro], with whole paths"),
+    ("mounts", ["/a:/b:/c"], "SOURCE[:TARGET][:ro], with whole paths"),
+    ("mounts", ["/a"] * 33, "up to 32 texts"),
     ("no_network", "maybe", "true or false"),
 ]
 
@@ -116,7 +124,12 @@ class TestReading:
         assert told(bounds) == "memory 512MiB, cpus 1.5, cpu-time 90s, no-network"
         assert told({}) == "none"
 
-    @given(st.dictionaries(st.sampled_from(NAMES), st.integers() | st.text() | st.none()))
+    @given(
+        st.dictionaries(
+            st.sampled_from(NAMES),
+            st.integers() | st.text() | st.none() | st.lists(st.text()),
+        )
+    )
     def test_whatever_comes_it_is_read_or_refused(self, said: dict[str, Any]) -> None:
         try:
             found = read_bounds(said)

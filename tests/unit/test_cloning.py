@@ -34,10 +34,12 @@ ASKED: dict[str, Any] = {
     "on_dead": "type:burial",
     "after": ["first:any"],
     "if_parent_fails": "run",
+    "needs": "cpu=2",
+    "requires": ["ssd"],
     "group": "many",
 }
 """All that can be asked for of a command at once."""
-NOT_HERE = {"after_group", "type", "data", "env_all", "traceparent", "tracestate"}
+NOT_HERE = {"after_group", "bounds", "type", "data", "env_all", "traceparent", "tracestate"}
 
 
 def columns(job: Job) -> dict[str, Any]:

@@ -39,6 +39,8 @@ def row_of(job: Job) -> list[object]:
         "tags": json.dumps(job.tags) if job.tags else None,
         "keys": json.dumps(job.keys) if job.keys else None,
         "after": json.dumps(job.after) if job.after else None,
+        "requires": json.dumps(job.requires) if job.requires else None,
+        "devices": json.dumps(job.devices) if job.devices else None,
         "bounds": json.dumps(job.bounds) if job.bounds else None,
         "after_group": json.dumps(job.after_group) if job.after_group else None,
         "parameters": json.dumps(job.parameters) if job.parameters else None,

@@ -13,11 +13,17 @@ from queuectl.limits import (
     Rate,
     Shares,
     WhenFull,
+    at_once_of,
     full,
+    given_keys,
+    key_of,
     limits_of_text,
+    own_keys,
+    own_limit,
     parse_rate,
     read_limits,
     refunded,
+    sharing_key,
 )
 
 NOW = 1_762_606_800_000
@@ -108,6 +114,58 @@ class TestLimits:
             3,
             1,
         ]
+
+
+class TestOwnLimits:
+    @pytest.mark.parametrize(
+        ("key", "most"),
+        [
+            ("%4 nightly", 4),
+            ("%12 a b", 12),
+            ("%0 a", None),
+            ("%4", None),
+            ("%x a", None),
+            ("%-1 a", None),
+            ("%² a", None),
+            ("4 nightly", None),
+            ("%", None),
+            ("", None),
+        ],
+    )
+    def test_are_said_by_the_key(self, key: str, most: int | None) -> None:
+        assert own_limit(key) == most
+        assert Limits().limit_of(key) == most
+        assert Limits(key_limit=9, key_limits={key: 7}).limit_of(key) == (most or 7)
+
+    def test_are_no_business_of_shares_weights_and_rates(self) -> None:
+        keys = ("%4 a", "gold", "%2 b")
+        assert given_keys(keys) == ("gold",)
+        assert own_keys(keys) == ("%4 a", "%2 b")
+        assert (sharing_key(keys), sharing_key(("%4 a",)), sharing_key(())) == ("gold", "", "")
+        assert at_once_of(keys) == "4 a"
+        assert at_once_of(("gold",)) is None
+        assert key_of("4 a") == "%4 a"
+        limits = Limits(weights={"gold": 4, "%4 a": 9}, key_rates=(parse_rate("1/10s"),))
+        assert limits.weight_of(keys) == 4
+        shares = Shares(limits, 7, {})
+        assert [shares.place(keys) for _ in range(2)] == [7, 7 + UNIT // 4]
+        assert list(shares.keys) == ["gold"]
+        gate = Gate(limits, [], {}, 0, NOW)
+        assert gate.ask(("%4 a",), 0, [IDLE]) == (0, None)
+        assert gate.ask(("%4 a",), 0, [Place("node", 2)]) == (0, None)
+        assert (gate.opening, gate.charged) == ({}, {})
+
+    def test_hold_at_the_gate(self) -> None:
+        gate = Gate(Limits(), [(("other", n), ("%2 a",)) for n in (1,)], {}, 0, NOW)
+        assert gate.ask(("%2 a",), 0, [IDLE]) == (0, None)
+        assert gate.ask(("%2 a",), 0, [Place("node", 2)]) == (None, "%2 a")
+        assert gate.room_of("%2 a") == 0
+        assert gate.ask(("%2 b",), 0, [Place("node", 2)]) == (0, None)
+        assert not gate.is_shut
+
+    def test_fill_no_queue(self) -> None:
+        limits = Limits(limit=1, when_full=WhenFull.REJECT)
+        assert full(limits, ("%1 a",), Crowd(0, 0), Crowd(0, 9)) is None
 
 
 class TestGate:

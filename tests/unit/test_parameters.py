@@ -8,7 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuectl import parameters
+from queuectl.enqueueing import Defaults
 from queuectl.errors import BadJobError
+from queuectl.request import read_request, read_values
+from queuectl.settings import Settings
 
 names = st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True)
 texts = st.binary(max_size=20).map(lambda data: parameters.as_text(data.replace(b"\0", b"")))
@@ -76,6 +79,34 @@ def test_what_a_stranger_wrote_is_read_as_far_as_it_goes() -> None:
 def test_what_cannot_be_kept_is_told(value: object, told: str) -> None:
     with pytest.raises(BadJobError, match=told):
         parameters.check_all("parameters", value)
+
+
+def test_a_request_may_have_some() -> None:
+    asked = {"command": "x", "parameters": {"lr": "0.1", "index": 3}, "at_once": "4 a b"}
+    new = read_request(asked, now=0)
+    assert (new.parameters, new.at_once) == ({"lr": "0.1", "index": 3}, "4 a b")
+    complete = Defaults(Settings()).complete(read_values({**asked, "keys": ["k"]}, now=0))
+    assert complete.keys == ("k", "%4 a b")
+    assert Defaults(Settings()).complete(read_values({"command": "x"}, now=0)).keys == ()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("at_once", "4", "at_once must be a number and a name, such as '4 nightly'"),
+        ("at_once", 4, "at_once must be a number and a name"),
+        ("at_once", "x y", "at_once must be a number and a name"),
+        ("at_once", "0 y", "at_once must be from 1 to"),
+        ("at_once", "4  y", "at_once must be printable, without spaces around it"),
+        ("at_once", "4 " + "y" * 200, "at_once has 200 characters; at most"),
+        ("keys", ["%4 a"], "A key can't begin with %"),
+        ("parameters", {"a b": "c"}, "can't be the name of a parameter"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_told(field: str, value: object, told: str) -> None:
+    with pytest.raises(BadJobError, match=told) as caught:
+        read_request({"command": "x", field: value}, now=0)
+    assert caught.value.field == field
 
 
 def test_what_can_be_kept_is_kept() -> None:

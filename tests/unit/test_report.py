@@ -34,9 +34,9 @@ PROMISED = (
 """The promised names, in their order. Only ever extend what follows them."""
 ADDED = (
     "backoff backoff_base retry_delay max_backoff env env_all shell bounds keys after_group group"
-    " if_parent_fails parameters unique_until unique_for on_success on_failure on_dead traceparent"
-    " tracestate stdin_bytes open_parents schedule scheduled_for paused_at paused_by held hook"
-    " hook_of type data_base64 trace_id at_once"
+    " if_parent_fails parameters needs requires unique_until unique_for on_success on_failure"
+    " on_dead traceparent tracestate stdin_bytes open_parents devices schedule scheduled_for"
+    " paused_at paused_by held hook hook_of type data_base64 trace_id at_once"
 ).split()
 
 
@@ -112,6 +112,9 @@ class TestJobDict:
             "parameters": {"index": 140, "line": "line 141"},
             "at_once": None,
             "if_parent_fails": "cancel",
+            "needs": {"cpu": 142, "gpu": 0.143},
+            "requires": ["label-144", "label-145"],
+            "devices": {"gpu": [146]},
             "open_parents": 142,
             "unique_key": "key-111",
             "expires_at": "2025-11-08T13:00:09.113Z",
@@ -283,6 +286,8 @@ class TestOtherDicts:
             "weights": {},
             "in_order": False,
             "handlers": [],
+            "labels": [],
+            "resources": {},
             "alive": True,
             "stopping": told,
             "version": "1.0",

@@ -10,7 +10,7 @@ from queuectl.store.statements import ForRows, mysql, postgresql, sqlite
 
 MODULES = {"sqlite": sqlite, "postgresql": postgresql, "mysql": mysql}
 DIALECTS = {"sqlite": SQLITE, "postgresql": POSTGRESQL, "mysql": MYSQL}
-LISTING = {"conditions", "direction", "page", "order", "n", "handlers"}
+LISTING = {"conditions", "direction", "page", "order", "n", "types"}
 """Holes of listings, which are filled as they are made."""
 
 

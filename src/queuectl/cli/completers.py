@@ -469,7 +469,7 @@ BY_NAME: dict[str, Completer] = {
     "--shell": complete_shells,
     "--cwd": complete_folders,
     **dict.fromkeys(
-        ("--daemon", "--db", "--exec", "--file", "--graph", "--lines", "--log", "--stdin"),
+        "--daemon --db --each-json --each-line --exec --file --graph --lines --log --stdin".split(),
         complete_files,
     ),
     **dict.fromkeys(("--each-line", "--each-json"), complete_files),

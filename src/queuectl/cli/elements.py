@@ -115,7 +115,7 @@ def first_of(expansion: Expansion) -> Expansion:
     return expansion.part(MOST_AT_ONCE + 1)
 
 
-def store(
+def store_all(
     queue: Queue, first: Expansion, rest: Expansion, last: Mapping[str, Any] | None = None
 ) -> Stored:
     """Store an expansion: all of it or nothing, or part after part if it is too long for that.

@@ -433,7 +433,7 @@ def _enqueue_graph(path: str, given: dict[str, Any], how: Manner, *, dry_run: bo
     name = str(given.get("queue") or DEFAULT_QUEUE)
     with open_queue(create=True) as queue, truthful(queue):
         near = near_queue(queue, name)
-        batch, found = graph_file.save(queue, entries, given, last)
+        batch, found = graph_file.enqueue(queue, entries, given, last)
         group = given.get("group")
         graph_file.tell(batch, found, group, quiet=how.quiet, as_json=how.as_json)
         note_near(name, near)
@@ -457,7 +457,7 @@ def _enqueue_expansion(
     fields: dict[str, Any], asked: "Wanted", how: Manner, *, dry_run: bool
 ) -> int:
     from queuectl.cli.bulk import tell
-    from queuectl.cli.elements import first_of, open_expansion, store
+    from queuectl.cli.elements import first_of, open_expansion, store_all
     from queuectl.groups import new_name
 
     name = str(fields.get("queue") or DEFAULT_QUEUE)
@@ -475,7 +475,7 @@ def _enqueue_expansion(
         first = first_of(expansion)
         with open_queue(create=True) as queue, truthful(queue):
             near = near_queue(queue, name)
-            stored = store(queue, first, expansion, last)
+            stored = store_all(queue, first, expansion, last)
             rest = [] if stored.is_whole else [stored.rest(asked.skip, group)]
             ids, missing = stored.batch.ids, rest
             outlet.done = lambda: f"{plural(len(ids), 'job')} stored"

@@ -33,9 +33,9 @@ MOST = 250_000
     cls=Command,
     examples="""
     queuectl graph 7f3k                        # all that must end before it, and waits for it
-    queuectl graph 7f3k --format dot | dot -Tsvg > graph.svg
+    queuectl graph 7f3k --format dot > graph.dot    # dot -Tsvg draws it
     queuectl graph 7f3k --format mermaid
-    queuectl graph 7f3k --json | jq '.jobs[] | select(.state == "dead").id'
+    queuectl graph 7f3k --json
     """,
 )
 @click.argument("id", type=JOB_ID, metavar="ID")

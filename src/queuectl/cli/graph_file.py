@@ -156,7 +156,7 @@ def put_in_group(entries: Sequence[Entry], given: dict[str, Any]) -> None:
         given["group"] = new_name("graph")
 
 
-def save(
+def enqueue(
     queue: "Queue",
     entries: Sequence[Entry],
     given: dict[str, Any],

@@ -63,7 +63,7 @@ def note_idle(queue: "Queue", names: Collection[str]) -> None:
 def note_unhandled(queue: "Queue", job: "Job") -> None:
     """Say of a data job that nobody works on its queue, or has a program for it."""
     for reason in queue.explain(job.id) if are_wanted() else ():
-        if reason.cause in ("no_worker", "not_served", "no_handler"):
+        if reason.cause in ("no_worker", "not_served", "no_handler", "no_label", "too_large"):
             say(sentence(reason))
 
 
@@ -86,6 +86,8 @@ _WHAT_TO_DO = {
     "no_worker": "start one",
     "not_served": "start one",
     "no_handler": "start one",
+    "no_label": "start one",
+    "too_large": "start one",
     "root_cause": "repair that",
     "parent_gone": "let it run all the same",
 }

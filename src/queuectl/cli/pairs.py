@@ -10,7 +10,7 @@ from queuectl.cli.options import MOMENT, STATES, Wanted
 from queuectl.errors import did_you_mean
 from queuectl.fields import REQUESTED
 
-_LISTS = ("labels", "keys")
+_LISTS = ("labels", "keys", "required")
 _KINDS = {name: field.kind for field in REQUESTED for name in (field.name, *field.also)}
 FILTERS = ("state", "queue", "tag", "type", "key", "due", "text", "since", "until")
 """What `--where` takes."""

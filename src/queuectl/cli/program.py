@@ -75,9 +75,12 @@ _MORE: dict[str, dict[str, Any]] = {
     "flag": {"default": None},
     "labels": {"multiple": True},
     "keys": {"multiple": True},
+    "needs": {"multiple": True},
+    "required": {"multiple": True},
     "parents": {"multiple": True},
     "groups": {"multiple": True},
     "variables": {"multiple": True},
+    "bounds_list": {"multiple": True},
 }
 """What the option of a field of these kinds takes besides one text."""
 

@@ -1,6 +1,7 @@
 """`status`: the queue at a glance, once or again and again."""
 
 import sys
+from collections.abc import Sequence
 from shlex import quote
 from time import sleep
 from typing import TYPE_CHECKING, Any
@@ -164,14 +165,31 @@ def _workers(found: "Status", now: int) -> list[str]:
         options = " ".join(f"--queue {quote(served(name))}" for name in found.unserved)
         lines += ["", safe(f"{what}; start one with: queuectl worker start {options}")]
     if found.unhandled:
-        from queuectl.explain import NAMED, handling
-        from queuectl.job import told_handler
+        lines += _unhandled(found, alive)
+    return lines
 
-        jobs, missing = plural(sum(found.unhandled.values()), "job"), list(found.unhandled)
+
+def _unhandled(found: "Status", alive: "Sequence[dict[str, Any]]") -> list[str]:
+    """Say which jobs no node can run, for want of a program, or of what they need."""
+    from queuectl.explain import NAMED, handling
+    from queuectl.job import told_handler
+    from queuectl.report import serving_of
+    from queuectl.shortage import is_short, shortages
+
+    nodes = [serving_of(node) for node in alive if not node["stopping"]]
+    short = [handler for handler in found.unhandled if is_short(handler, nodes)]
+    missing = [handler for handler in found.unhandled if handler not in short]
+    said = [(one.handlers, one.text, one.handlers) for one in shortages(short, nodes)]
+    if missing:
         named = ", ".join(map(told_handler, missing[:NAMED]))
         more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
-        what = f"{jobs} can't run: no worker handles {named}{more}"
-        lines += ["", safe(f"{what}; start one with: queuectl {handling(missing[:NAMED])}")]
+        text = f"no worker handles {named}{more}"
+        said.insert(0, (tuple(missing), text, tuple(missing[:NAMED])))
+    lines: list[str] = []
+    for handlers, text, start in said:
+        jobs = plural(sum(found.unhandled[one] for one in handlers), "job")
+        what = f"{jobs} can't run: {text}; start one with: queuectl {handling(start)}"
+        lines += ["", safe(what)]
     return lines
 
 

@@ -12,6 +12,7 @@ from queuectl.cli.command import ARGUMENTS, HANDED_OVER, Group
 from queuectl.cli.configure import WRITTEN, configuring, file_option, write_options
 from queuectl.cli.finish import still_going
 from queuectl.cli.handling import handling_options
+from queuectl.cli.having import having_options
 from queuectl.cli.interrupts import held, truthful
 from queuectl.cli.metrics import metrics_option, read_address
 from queuectl.cli.notes import NONE_RUNNING, node_name, note_unused
@@ -91,6 +92,8 @@ def worker() -> None:
     queuectl worker start --exec mail=./send --exec photo=./resize
     queuectl worker start --app shop:queue -c 4          # Python tasks of shop.py
     queuectl worker start --serve ./handler              # a program that stays
+    queuectl worker start -c 8 --resources cpu=8,mem=32G,gpu=4 --label ssd
+    queuectl worker start -c 16 --resources auto         # what there is
     queuectl worker start --metrics 9464      # for Prometheus, at http://127.0.0.1:9464/metrics
     queuectl worker start -f node.toml        # options that worker configure has written
     """,
@@ -104,6 +107,7 @@ def worker() -> None:
     "says, which is 1]",
 )
 @serving_options
+@having_options
 @handling_options
 @tuning_options
 @click.option(
@@ -524,9 +528,11 @@ def _handles(node: dict[str, Any]) -> str:
 
 
 def _write_nodes(nodes: Sequence[dict[str, Any]]) -> None:
-    from queuectl.report import serving_of
+    from queuectl.report import serving_of, used_text
 
     handles = any(node["handlers"] for node in nodes)
+    has = any(node.get("resources") for node in nodes)
+    labelled = any(node.get("labels") for node in nodes)
     columns = [
         Column("NODE", least=8),
         Column("STATE", styles=NODE_COLOURS),
@@ -537,6 +543,8 @@ def _write_nodes(nodes: Sequence[dict[str, Any]]) -> None:
         Column("SINCE", drop=1),
         Column("QUEUES", least=10, drop=2),
         *([Column("HANDLES", least=10, drop=2)] if handles else []),
+        *([Column("USED", least=12)] if has else []),
+        *([Column("LABELS", least=6, drop=2)] if labelled else []),
     ]
     rows = (
         [
@@ -549,6 +557,8 @@ def _write_nodes(nodes: Sequence[dict[str, Any]]) -> None:
             local(parse_time(node["started_at"], now=0)),
             str(serving_of(node)),
             *([_handles(node)] if handles else []),
+            *([used_text(node)] if has else []),
+            *([", ".join(node.get("labels", ()))] if labelled else []),
         ]
         for node in nodes
     )

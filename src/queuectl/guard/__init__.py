@@ -12,6 +12,7 @@
     plan.py       what of a run's bounds this host can enforce, and how
     cgroups.py    control groups: finding, making, reading and removing them
     confine.py    starting a run with bounds
+    containers.py runs in containers: the command lines of podman and docker
     outbox.py     where another user leaves the result of a run
     kept.py       what one run is kept to
     bounding.py   keeping runs to their bounds while they go on

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from queuectl.guard import confine
+from queuectl.guard import confine, containers
 from queuectl.guard.bounding import powers_of
 from queuectl.guard.plan import Powers, plan
 
@@ -43,7 +43,7 @@ def abilities() -> list[Ability]:
     """Say of each bound whether a worker that is started like this process could enforce it."""
     if sys.platform != "linux":
         why = "runs are bounded on Linux only"
-        names = (*_SAMPLES, "user", "read_only_root", "no_network")
+        names = (*_SAMPLES, "user", "read_only_root", "no_network", "image")
         return [Ability(name, None, why) for name in names]
     powers, _ = powers_of(os.getpid(), change=False)
     return [
@@ -53,7 +53,15 @@ def abilities() -> list[Ability]:
         else Ability("user", None, f"a worker would run as {powers.name}, and not as root"),
         _tried("read_only_root", confine.try_read_only_root),
         _tried("no_network", confine.try_no_network),
+        _containers(),
     ]
+
+
+def _containers() -> Ability:
+    try:
+        return Ability("image", containers.engine_in(os.environ.get("PATH", os.defpath)))
+    except confine.ConfineError as error:
+        return Ability("image", None, str(error).partition(": ")[2])
 
 
 def _of(name: str, sample: "Bounds", powers: Powers) -> Ability:

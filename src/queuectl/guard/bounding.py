@@ -13,8 +13,9 @@ from contextlib import suppress
 
 from queuectl.guard import cgroups, tree, wire
 from queuectl.guard.confine import Account, Confined, ConfineError
+from queuectl.guard.containers import Container, refused
 from queuectl.guard.kept import Kept
-from queuectl.guard.outbox import Outbox
+from queuectl.guard.outbox import RESULT, Outbox, bring_home
 from queuectl.guard.plan import Plan, Powers, note, plan, refusal
 from queuectl.guard.run import NEVER
 
@@ -22,6 +23,7 @@ TYPE_CHECKING = False  # Spares the guard, which counts its memory, the import o
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from queuectl.bounds import Bounds
     from queuectl.guard.run import Run
     from queuectl.guard.tree import Proc
     from queuectl.guard.wire import Spec, Used
@@ -51,6 +53,8 @@ class Bounding:
     def prepare(self, spec: "Spec", env: "dict[bytes, bytes]") -> Kept:
         """Make ready for a run, or raise `ConfineError`; it gets what says who it is."""
         bounds = spec["bounds"] or {}
+        if "image" in bounds:
+            return self._prepare_container(spec, bounds, env)
         if self._powers is None:
             self._powers, self._place = powers_of(self._node)
         made = plan(bounds, self._powers)
@@ -75,7 +79,27 @@ class Bounding:
                 raise ConfineError(f"a folder for its result: {text}") from error
         spool = os.path.dirname(spec["stdout"])
         confined = Confined(made, group, account, spool, best_effort=best_effort)
-        return Kept(made, group, confined, outbox)
+        return Kept(made, confined, group=group, outbox=outbox)
+
+    def _prepare_container(self, spec: "Spec", bounds: "Bounds", env: "dict[bytes, bytes]") -> Kept:
+        best_effort = bounds.get("best_effort", False)
+        made = Plan()
+        made.memory = bounds.get("memory")
+        made.refused = refused(bounds)
+        if made.refused and not best_effort:
+            raise ConfineError(refusal(made.refused))
+        path = os.fsdecode(os.environb.get(b"PATH", os.defpath.encode()))
+        container = Container(bounds["image"], spec["token"], path)
+        try:
+            container.open()
+        except OSError as error:
+            text = (error.strerror or str(error)).lower()
+            raise ConfineError(f"a folder for its result: {text}") from error
+        confined = Confined(made, None, None, "", best_effort=best_effort)
+        kept = Kept(made, confined, container=container)
+        kept.home = env.get(RESULT, b"")
+        kept.argv = container.argv(spec, bounds, env)
+        return kept
 
     def _group(self, made: Plan, token: str) -> "cgroups.Group":
         assert self._place is not None
@@ -161,19 +185,27 @@ class Bounding:
 
     # -- the end ------------------------------------------------------------------------
 
-    def finish(self, run: "Run") -> tuple["Used", str | None]:
+    def finish(self, run: "Run") -> tuple["Used | None", str | None]:
         """Say what a run has used and, if that is so, what it wasn't kept to; how it ended, too."""
         kept = run.kept
         assert kept is not None
         self._forget(run)
-        used, by_itself = run.used(), run.how in ("", wire.EXITED)
+        used: Used | None = run.used()
+        by_itself = run.how in ("", wire.EXITED)
         if kept.group is not None:
-            used = _counted(kept.group, used)
+            used = _counted(kept.group, run.used())
             if kept.group.oom_kills() and run.status and by_itself:
                 run.how = wire.MEMORY
         ended_by = os.WTERMSIG(run.status) if run.status and os.WIFSIGNALED(run.status) else 0
         if ended_by == signal.SIGXCPU and kept.plan.cpu_time is not None and by_itself:
             run.how = wire.CPU_TIME
+        if kept.container is not None:
+            used = None
+            if kept.container.ran_out_of_memory() and by_itself:
+                run.how = wire.MEMORY
+            # One that isn't there is no result.
+            with suppress(OSError):
+                bring_home(kept.container.result, kept.home)
         noted = [*kept.noted, *kept.confined.noted]
         kept.drop()
         return used, note(noted) if noted else None

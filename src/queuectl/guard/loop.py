@@ -241,7 +241,7 @@ class Loop:
         kept = None
         try:
             kept = self._bounding.prepare(spec, env)
-            pid, files = self._spawner.start(spec, env, kept.confined.spawn)
+            pid, files = self._spawner.start(spec, env, kept.confined.spawn, kept.argv)
         except ConfineError as error:
             if kept is not None:
                 kept.drop()
@@ -309,6 +309,10 @@ class Loop:
             if run is None:
                 self._orphans.forget(pid, usage)
                 continue
+            if run.status is not None:
+                # It was the one that removes the container of a run.
+                self._removed(run)
+                continue
             run.count(usage)
             run.status = status
             run.ended = time.monotonic()
@@ -330,7 +334,45 @@ class Loop:
             return False
         if run.kept is not None and run.kept.group is not None and not run.kept.group.is_empty():
             return False
-        return tree.has_proc() or not _signal_group(run.pid, 0)
+        if not tree.has_proc() and _signal_group(run.pid, 0):
+            return False
+        return run.kept is None or run.kept.container is None or self._is_removed(run)
+
+    def _is_removed(self, run: Run) -> bool:
+        """Have the container of a run removed, of which nothing else is left; tell if it is."""
+        assert run.kept is not None
+        container = run.kept.container
+        assert container is not None
+        if not container.remover and not container.is_gone:
+            try:
+                null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+            except OSError:
+                return False
+            # It is no part of a run, whose mark it would carry.
+            self._marker.remove()
+            try:
+                container.remover = os.posix_spawn(
+                    "/bin/sh",
+                    container.removal(),
+                    self._spawner.base,
+                    file_actions=[(os.POSIX_SPAWN_DUP2, null, fd) for fd in (0, 1, 2)],
+                    setsid=True,
+                    setsigmask=(),
+                    setsigdef=signals.to_reset(),
+                )
+            except OSError:
+                return False
+            finally:
+                os.close(null)
+            self._mains[container.remover] = run
+        return container.is_gone
+
+    def _removed(self, run: Run) -> None:
+        """Take note that the container of a run is gone."""
+        assert run.kept is not None
+        if run.kept.container is not None:
+            run.kept.container.is_gone = True
+        self._leftovers[run.id] = run
 
     def _finish(self, run: Run) -> None:
         del self._runs[run.id]
@@ -342,7 +384,8 @@ class Loop:
         if run.err is not run.out:
             err = self._close(run.err, run.own[1])
         assert run.status is not None
-        used, noted = run.used(), None
+        used: tuple[int, int, int, int] | None = run.used()
+        noted: str | None = None
         if run.kept is not None and self._bounding is not None:
             used, noted = self._bounding.finish(run)
             self._look_at = self._bounding.next

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 RESULT, PROGRESS = b"QUEUECTL_RESULT", b"QUEUECTL_PROGRESS"
 """The variables that name files in it."""
 _BEFORE = "/tmp/queuectl."
+_PATIENCE = 30.0
+"""Seconds that an engine may take to remove a container."""
 _MOST = 2**21
 """Bytes of a result that are brought home; the node takes less."""
 
@@ -45,21 +47,26 @@ class Outbox:
         shutil.rmtree(self._path, ignore_errors=True)
 
     def _bring(self) -> None:
-        # Whatever somebody has put there, it must neither lead elsewhere nor keep us waiting.
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        fd = os.open(f"{self._path}/result", flags)
-        try:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                return
-            data = os.read(fd, _MOST)
-        finally:
-            os.close(fd)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(self._home, flags, 0o600)
-        try:
-            os.write(fd, data)
-        finally:
-            os.close(fd)
+        bring_home(f"{self._path}/result", self._home)
+
+
+def bring_home(path: str, home: bytes) -> None:
+    """Copy the result that a run has left where the node looks for it; raises OSError."""
+    # Whatever somebody has put there, it must neither lead elsewhere nor keep us waiting.
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    fd = os.open(path, flags)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return
+        data = os.read(fd, _MOST)
+    finally:
+        os.close(fd)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(home, flags, 0o600)
+    try:
+        os.write(fd, data)
+    finally:
+        os.close(fd)
 
 
 def sweep() -> None:
@@ -72,6 +79,20 @@ def sweep() -> None:
             if not path.startswith(_BEFORE) or not (pid.isdecimal() and start.isdecimal()):
                 continue
             if not tree.same_process(int(pid), int(start)):
-                import shutil
+                _remove(path)
 
-                shutil.rmtree(path, ignore_errors=True)
+
+def _remove(path: str) -> None:
+    """Remove the folder of a run, and before it the container, if it had one."""
+    import shutil
+
+    # Loaded late, as it loads this.
+    from queuectl.guard.containers import left_in
+
+    removal = left_in(path) if os.stat(path, follow_symlinks=False).st_uid == os.geteuid() else None
+    if removal is not None:
+        import subprocess
+
+        with suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(removal, capture_output=True, timeout=_PATIENCE, check=False)
+    shutil.rmtree(path, ignore_errors=True)

@@ -40,11 +40,12 @@ class UnableError(NotStartedError):
 class Spawner:
     """Starts processes from one place: the guard's environment and directory, no descriptors."""
 
-    __slots__ = ("_base", "_cwd", "_encoding", "_files", "_home")
+    __slots__ = ("_cwd", "_encoding", "_files", "_home", "base")
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._base: Environment = dict(os.environb)
+        self.base: Environment = dict(os.environb)
+        """What all runs find in their environment, but for those that bring theirs along."""
         self._encoding = sys.getfilesystemencoding()
         self._home = _where_we_are()
         self._cwd = ""
@@ -57,23 +58,29 @@ class Spawner:
             self._cwd = "/"
 
     def start(
-        self, spec: "Spec", env: "Environment", spawn: "Spawn | None" = None
+        self,
+        spec: "Spec",
+        env: "Environment",
+        spawn: "Spawn | None" = None,
+        argv: list[str] | None = None,
     ) -> tuple[int, tuple[str, str]]:
         """Start the main process of a run in this environment, or raise `NotStartedError`.
 
         Returns its pid, and the files that it writes to. `spawn` starts one program that was found,
-        if not just anyhow.
+        if not just anyhow, and `argv` is what to start in place of the command.
         """
         opened: list[int] = []
         try:
-            self._enter(spec["cwd"])
+            self._enter("/" if argv else spec["cwd"])
             files = self._open_files(spec, opened)
             actions = [(os.POSIX_SPAWN_DUP2, opened[0], 1), (os.POSIX_SPAWN_DUP2, opened[1], 2)]
             if spec["stdin"] is not None:
                 opened.append(_open_input(spec["stdin"]))
                 actions.append((os.POSIX_SPAWN_DUP2, opened[2], 0))
-            called = spec["called"]
-            pid = _start_program(spec["argv"], env, actions, called=called, spawn=spawn or _spawn)
+            called = None if argv else spec["called"]
+            pid = _start_program(
+                argv or spec["argv"], env, actions, called=called, spawn=spawn or _spawn
+            )
             return pid, files
         except (KeyError, TypeError, ValueError) as error:
             raise _cannot(error) from error
@@ -84,7 +91,7 @@ class Spawner:
     def environment(self, spec: "Spec") -> "Environment":
         """Make the environment of a run, or raise `NotStartedError`."""
         try:
-            env: Environment = {} if spec["whole"] else self._base.copy()
+            env: Environment = {} if spec["whole"] else self.base.copy()
             for name, value in spec["env"].items():
                 env[self._encode(name)] = self._encode(value)
             env.update(spec["told"])

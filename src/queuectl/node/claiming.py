@@ -18,6 +18,7 @@ from queuectl.node.crew import Crew
 from queuectl.node.membership import Membership
 from queuectl.node.orders import Orders
 from queuectl.node.runs import Run
+from queuectl.resources import Stock
 from queuectl.store.contract import Outlook, Store
 
 ALONE_FOR = 60.0
@@ -43,7 +44,8 @@ class Claiming:
     next_due: int | None = None
     """When to look for work again, by the store's clock: a job becomes due then, or expires."""
     limited: bool = False
-    """Whether the last claim asked limits: then the end of a run may make room."""
+    """Whether the last claim asked limits, or found jobs that have no room here: then the end of a
+    run may make some."""
     _held_up: bool = False
     """Whether jobs were ready that the last claim didn't give us."""
     _unable_until: float = 0.0
@@ -95,7 +97,13 @@ class Claiming:
         crashes, idle = self.config.policy.suspicious, not self.crew.running
         suspects = Suspects(crashes, patience=ROOM_WITHIN, idle=idle)
         idle_workers = self.crew.workers.without_work
-        return Offer(workers, self.queues, suspects, idle_workers, self._order)
+        return Offer(workers, self.queues, suspects, idle_workers, self._order, self._stock())
+
+    def _stock(self) -> Stock | None:
+        """Return what the node has, and what its runs have of it: all that aren't gone yet."""
+        if not self.queues.has_classes:
+            return None
+        return Stock(self.queues.resources, self.crew.holdings())
 
     def took(self, jobs: Sequence[Job]) -> None:
         """Hear which jobs a claim gave us, in their order: some queues had their turns."""

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from queuectl.guard import wire
-from queuectl.job import Job
+from queuectl.job import NEEDS, Job
 from queuectl.node import runs
 from queuectl.node.config import Config
 from queuectl.node.handover import HandedGuard, HandedNode, HandedRun
@@ -19,6 +19,7 @@ from queuectl.node.membership import Membership
 from queuectl.node.runner import Runner
 from queuectl.node.runs import Handled, LostRun, Run, TooOld
 from queuectl.node.workers import Workers
+from queuectl.resources import Holding, needs_of
 from queuectl.tracecontext import Trace, read_trace
 from queuectl.values import replace
 
@@ -64,6 +65,14 @@ class Crew:
         count = self.config.count
         self.workers.resize(count)
         self.release_waiting(beyond=count)
+
+    def holdings(self) -> list[Holding]:
+        """Return what runs have of the node: those that are being ended have it, too."""
+        return [
+            Holding(run.job.started_at or 0, needs, run.job.devices)
+            for run in self.running.values()
+            if run.job.handler.startswith(NEEDS) and (needs := needs_of(run.job.handler))
+        ]
 
     # -- at a restart -------------------------------------------------------------------
 

@@ -47,6 +47,7 @@ from queuectl.node.scheduling import Scheduling
 from queuectl.node.signals import Interrupts, orders
 from queuectl.node.turns import Turn, TurnTaker
 from queuectl.queue import Queue
+from queuectl.resources import GPU
 from queuectl.store.contract import Ended, Over, Topic
 from queuectl.tracecontext import VARIABLES
 from queuectl.values import quicken
@@ -114,6 +115,7 @@ class NodeLoop:
             config=config,
             programs=options.programs,
             say=say,
+            hides_gpus=f"{GPU}=[" in queues.resources,
         )
         self.runner: Runner = processes
         if options.programs.warm:
@@ -512,7 +514,7 @@ class NodeLoop:
             jobs = turn.result.jobs
             self.claiming.took(jobs)
             if turn.asked:
-                self.claiming.limited = turn.result.limited
+                self.claiming.limited = turn.result.limited or turn.result.waits
             that_was_all = len(jobs) < turn.asked
             if that_was_all:
                 self.claiming.may_be_work = False

@@ -21,7 +21,7 @@ from queuectl.guard import tree, wire
 from queuectl.guard.board import read_board
 from queuectl.guard.leftovers import sweep
 from queuectl.guard.mark import OWNER
-from queuectl.job import SHELL, Job, told_handler
+from queuectl.job import NEEDS, SHELL, Job, told_handler
 from queuectl.node.config import Config
 from queuectl.node.guards import Guard, GuardLostError, Guards
 from queuectl.node.handover import HandedGuard
@@ -31,12 +31,14 @@ from queuectl.node.programs import Programs
 from queuectl.node.runs import LostRun, Run, may_have_begun, owner_of
 from queuectl.parameters import variables
 from queuectl.request import LONGEST_ARGUMENT
+from queuectl.resources import GPU, NOTHING, device_text, needs_of, number_text
 from queuectl.settings import Settings
 from queuectl.spool import name_left, progress_file, result_file, token_of
 from queuectl.store import Store
 from queuectl.tracecontext import VARIABLES
 from queuectl.when import iso
 
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 if TYPE_CHECKING:
     from queuectl.bounds import Bounds
 
@@ -59,6 +61,8 @@ class Processes:
     config: Config
     say: Say
     programs: Programs = field(default_factory=Programs)
+    hides_gpus: bool = False
+    """Whether runs that have asked for none see no GPU, since they are given out here."""
     _full: list[Guard] = field(default_factory=list)
     """The guards that don't take all they are sent, for now."""
 
@@ -86,6 +90,8 @@ class Processes:
         for number, run in runs.items():
             try:
                 spec = spec_of(run, self.config.settings_of(run.job), self.store, self.programs)
+                if self.hides_gpus and _VISIBLE not in run.job.env:
+                    spec["told"].setdefault(_VISIBLE.encode(), b"")
             except UnrunnableError as error:
                 failed.append(wire.NotStarted(number, 0, str(error)))
             except (OSError, StoreError) as error:
@@ -214,6 +220,7 @@ def spec_of(run: Run, settings: Settings, store: Store, programs: Programs) -> "
             **_tick_variables(job),
             **_hook_variables(job),
             **_trace_variables(run),
+            **given_variables(job),
             **_parent_variables(job),
             **_group_variables(job),
             **({} if job.type is None else {b"QUEUECTL_TYPE": job.type.encode()}),
@@ -275,6 +282,21 @@ def _trace_variables(run: Run) -> dict[bytes, bytes]:
     return {name.encode(): text.encode() for name, text in run.trace.named(VARIABLES).items()}
 
 
+def given_variables(job: Job) -> dict[bytes, bytes]:
+    """Return what a run is told of what its node has given it for itself."""
+    if not job.handler.startswith(NEEDS):
+        return {}
+    needs = needs_of(job.handler) or NOTHING
+    told = {
+        name: device_text(job.devices[name]) if name in job.devices else number_text(many)
+        for name, many in needs.amounts
+    }
+    variables = {f"QUEUECTL_{name.upper()}": text for name, text in told.items()}
+    if GPU in job.devices:
+        variables[_VISIBLE] = told[GPU]
+    return {name.encode(): text.encode() for name, text in variables.items()}
+
+
 def told_of_node(node: str, store: Store) -> dict[bytes, bytes]:
     """Return the variables by which a run knows its node and its queue."""
     return _node_variables(node, store.url, store.identity)
@@ -292,9 +314,12 @@ def _bounds(job: Job) -> "Bounds | None":
     if not job.bounds:
         return None
     try:
-        return laid_over(read_bounds(job.bounds, in_milliseconds=True), {})
+        bounds = laid_over(read_bounds(job.bounds, in_milliseconds=True), {})
     except BadJobError as error:
         raise UnrunnableError(f"its bounds: {error}") from error
+    if "mounts" in bounds and "image" not in bounds:
+        raise UnrunnableError("its mounts are for a container; give its image, too, or no mounts")
+    return bounds
 
 
 def _env(job: Job) -> dict[str, str]:
@@ -345,5 +370,7 @@ def _argv(run: Run, programs: Programs) -> list[str]:
     shell, command = job.shell or SHELL, job.command
     if len(command) <= LONGEST_ARGUMENT // 4 or len(command.encode()) <= LONGEST_ARGUMENT:
         return [shell, "-c", command]
+    if {"image", "user"} & job.bounds.keys():
+        raise UnrunnableError("so long a command can't be read in a container, or by another user")
     # The kernel takes no single argument of 128 KiB or more, but the shell reads any file.
     return [shell, run.prepare(".sh", f"{command}\n".encode())]

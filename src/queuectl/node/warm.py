@@ -14,6 +14,8 @@ from time import monotonic
 from typing import Any
 
 from queuectl.handlers import lines
+from queuectl.job import NEEDS
+from queuectl.node.processes import given_variables
 from queuectl.node.programs import Handler
 from queuectl.node.runs import Run
 from queuectl.when import iso
@@ -191,6 +193,9 @@ def job_line(number: int, run: Run, handler: Handler) -> bytes:
         more += f',"parameters":{json.dumps(job.parameters)}'
     if job.hook is not None:
         more += f',"hook":{quoted(job.hook.partition(" ")[0])}'
+    if job.handler.startswith(NEEDS):
+        given = {name.decode(): text.decode() for name, text in given_variables(job).items()}
+        more += f',"given":{json.dumps(given)}'
     if run.trace is not None:
         more += "".join(f',"{name}":{quoted(it)}' for name, it in run.trace.named().items())
     if handler.is_ours:

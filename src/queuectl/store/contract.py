@@ -23,12 +23,14 @@ from queuectl.facts import (
     Pause,
     QueueInfo,
     QueueUse,
+    Reservation,
     Rollup,
     RunProgress,
     Sleep,
     Step,
     Stop,
     Total,
+    Use,
 )
 from queuectl.filter import ANY_EVENT, EventFilter, Filter, Sort
 from queuectl.job import Attempt, Job, NewJob, OneOfMany, Outcome, Output, State, Transition, Usage
@@ -154,6 +156,8 @@ class Turned(NamedTuple):
     """Those of these ends that change nothing: the lease was lost."""
     limited: bool = False
     """Whether limits were asked: then the end of a run may make room for a job."""
+    waits: bool = False
+    """Whether a job waits for room on this node: then the end of a run may make it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -491,6 +495,14 @@ class Runs(ABC):
 
         Of all, if none are named. Jobs that need a handler are there for who has that.
         """
+
+    @abstractmethod
+    def using(self) -> list[Use]:
+        """Return what the jobs that run have of their nodes, of those that need something."""
+
+    @abstractmethod
+    def reservations(self) -> list[Reservation]:
+        """Return for which jobs that are ready nodes keep room, by the places of these."""
 
     @abstractmethod
     def before(self, job: Job, limit: int) -> int:

@@ -11,7 +11,7 @@ from queuectl.values import dataclass
 TABLES = (
     "jobs attempts outputs inputs tags counts nodes queues rollups events config meta"
     " watches live receipts schedules ticks keys uniques pauses results progress steps"
-    " sleeps emitted grants webhooks edges untold groups"
+    " sleeps emitted grants webhooks edges untold groups reservations"
 ).split()
 # Patterns stay text, compiled (and cached by re) when first needed: SQLite needs few.
 _PARAMETER = r"(?<!:):([a-z_0-9]+)"

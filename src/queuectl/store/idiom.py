@@ -7,11 +7,11 @@ This is the way that every SQL database can go. A database that has a better one
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from queuectl.errors import LeaseLostError
 from queuectl.facts import Event
-from queuectl.job import Job, State
+from queuectl.job import NEEDS, Job, State
 from queuectl.store.changed import Changed, End, Moves, ends_of, moves_of
 from queuectl.store.contract import Ended, Topic, Turned
 from queuectl.store.database import Database
@@ -32,11 +32,12 @@ from queuectl.store.statements.shared import NEW_COLUMNS
 from queuectl.values import dataclass, replace
 
 if TYPE_CHECKING:
-    from queuectl.admission import Candidate, Offer, Serving
+    from queuectl.admission import Admitted, Candidate, Offer, Serving
     from queuectl.job import Outcome
     from queuectl.store.counting import Counting
     from queuectl.store.edges import Edges
     from queuectl.store.limiting import Limiting
+    from queuectl.store.stocking import Stocking
     from queuectl.webhook import Webhook
 
 PROMOTED_AT_ONCE = 10_000
@@ -83,6 +84,16 @@ class Idiom:
         from queuectl.store.limiting import Limiting
 
         return Limiting(self.db, self.first_ready)
+
+    @cached_property
+    def stocking(self) -> "Stocking":
+        """What jobs that need something make of all this; most need nothing."""
+        from queuectl.store.stocking import Stocking
+
+        return Stocking(self.db, self.first_of_lines, self.begin_runs, self._admit_limited)
+
+    def _admit_limited(self, *asked: Any) -> "Admitted":
+        return self.limiting.admit(*asked)
 
     @cached_property
     def edges(self) -> "Edges":
@@ -138,29 +149,35 @@ class Idiom:
             ready = self.lines(offer.queues, now)
         queues: dict[str, str | None] = {}
         lines: dict[str, list[str]] = {}
+        classes = False
         for name, limits, handler in ready:
             if name in offer.queues:
+                if handler.startswith(NEEDS):
+                    if offer.stock is None or not offer.queues.handles(handler):
+                        continue
+                    classes = True
                 queues[name] = limits
                 lines.setdefault(name, []).append(handler)
         limited = {name for name, limits in queues.items() if limits is not None}
         workers: Sequence[int]
         self.unlimited |= queues.keys()
+        self.unlimited -= limited
+        if classes:
+            jobs, waits = self.stocking.claim(queues, lines, offer, node, now)
+            return Turned(jobs, buried, limited=bool(limited), waits=waits)
         if limited:
-            self.unlimited -= limited
             line, workers, _ = self.limiting.admit(queues, lines, offer, node, now)
         else:
             line = admit(self.candidates(lines, offer, now), offer, now)
             workers = offer.workers
-        jobs = self._begin_runs(line, workers, {"node": node, "now": now}) if line else []
-        if jobs:
-            self._keep_lease(node)
+        jobs = self.begin_runs(line, workers, node, now)
         return Turned(jobs, buried, limited=bool(limited))
 
     def _look(self, node: str, serving: "Serving", now: int) -> Look:
         """Check a node's lease, and see what there is to do for a claim."""
         asked = {"id": node, "steady": self.db.driver.clock.steady(), "now": now}
         statement = self.sql.LOOK
-        if serving.handlers:
+        if serving.has_lines:
             statement, asked = self.sql.LOOK_LINES, asked | self.handled(serving)
         rows, ahead = self.db.here.timed(statement, asked)
         if not rows:
@@ -170,7 +187,7 @@ class Idiom:
 
     def lines(self, serving: "Serving", now: int) -> list[Row]:
         """Return the lines that have ready jobs for a node: queue, its limits, and handler."""
-        if not serving.handlers:
+        if not serving.has_lines:
             return self.db.rows(self.sql.READY_QUEUES, now=now)
         return self.db.rows(self.sql.READY_LINES, now=now, **self.handled(serving))
 
@@ -185,6 +202,9 @@ class Idiom:
         elif ANY_TYPE in named:
             first, last = TYPE, TYPE[:-1] + chr(ord(TYPE[-1]) + 1)
             named = tuple(name for name in named if not name.startswith(TYPE))
+        if serving.has_classes and not first.startswith("\x01"):
+            # Both ranges are one, as nothing is between them.
+            first, last = NEEDS, last or NEEDS[:-1] + chr(ord(NEEDS[-1]) + 1)
         named = named if serving.no_commands else ("", *named)
         return {"handlers": self.bind([*named]), "first_handler": first, "last_handler": last}
 
@@ -237,7 +257,7 @@ class Idiom:
         if sum(map(len, lines.values())) == 1:
             [(queue, [handler])] = lines.items()
             rows = self.first_ready(queue, handler, len(offer.workers), now)
-            return [Candidate._make((*in_line(row), row, queue, ())) for row in rows]
+            return [Candidate._make((*in_line(row), row, queue, (), handler)) for row in rows]
         return self.first_of(lines, offer, now, self.sql.READY)
 
     def first_of(
@@ -259,6 +279,32 @@ class Idiom:
         """Return all that is stored of the first ready jobs of a line, held for this claim."""
         asked = {"queue": queue, "handler": handler, "limit": limit, "now": now}
         return self.db.rows(self.sql.READY_WHOLE, **asked)
+
+    def begin_runs(
+        self, line: "Sequence[Candidate]", workers: Sequence[int], node: str, now: int
+    ) -> list[Job]:
+        """Begin runs of these jobs, as far as they are still ready, if the lease holds."""
+        jobs = self._begin_runs(line, workers, {"node": node, "now": now}) if line else []
+        if jobs:
+            self._keep_lease(node)
+        return jobs
+
+    def first_of_lines(
+        self, lines: "Sequence[tuple[str, str, int]]", now: int
+    ) -> "list[Candidate]":
+        """Return the first ready jobs of lines, each up to a limit of its own; nobody holds them.
+
+        A line is given as its queue, its handler and this limit.
+        """
+        from queuectl.admission import Candidate
+
+        return [
+            Candidate._make((*row, None, queue, (), handler))
+            for queue, handler, limit in lines
+            for row in self.db.rows(
+                self.sql.READY_UNLOCKED, queue=queue, handler=handler, limit=limit, now=now
+            )
+        ]
 
     def _begin_runs(
         self, line: "Sequence[Candidate]", workers: Sequence[int], same: Params

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import TYPE_CHECKING
 
 from queuectl.admission import Admitted, Candidate, Offer, admit_limited, line_up, one_line
-from queuectl.job import Job
+from queuectl.job import NEEDS, Job
 from queuectl.limits import (
     UNLIMITED,
     Gate,
@@ -30,6 +30,7 @@ from queuectl.store.rows import NewRow, asked_for, in_line, keys_in, with_values
 
 if TYPE_CHECKING:
     from queuectl.store.crowding import Displaced
+    from queuectl.store.stocking import Stocked
 
 ROUNDS = 6
 """How often a claim parks jobs and looks for others before it takes what it has."""
@@ -60,11 +61,13 @@ class Limiting:
         offer: Offer,
         node: str,
         now: int,
+        stocked: "Stocked | None" = None,
     ) -> Admitted:
         """Return who may begin of the ready jobs of these queues, and park those who can't soon.
 
         The queues come with their limits, as text, and with the handlers of which they have jobs
-        for this node: limits are of a queue, whoever handles its jobs.
+        for this node: limits are of a queue, whoever handles its jobs. What the node has for those
+        that need something is `stocked`.
         """
         limited = {name for name, text in queues.items() if text is not None}
         # Those of which runs have ended in this turn are held already.
@@ -94,7 +97,11 @@ class Limiting:
                 )
                 for name, (limits, vtime) in held.items()
             }
-            admitted = admit_limited(list(line_up(lines, offer)), offer, now, gates, node)
+            line: Iterable[Candidate] = line_up(lines, offer)
+            keeper = None
+            if stocked is not None:
+                line, keeper = stocked.first_in(line), stocked.keeper()
+            admitted = admit_limited(line, offer, now, gates, node, keeper)
             self._park(admitted.parked, gates)
             if not admitted.parked or len(admitted.taken) == len(offer.workers):
                 break
@@ -126,7 +133,9 @@ class Limiting:
         self, queue: str, handlers: Sequence[str], limit: int, now: int, *, whole: bool
     ) -> list[Candidate]:
         lines = [self._line(queue, handler, limit, now, whole=whole) for handler in handlers]
-        return one_line(lines, limit)
+        # Of jobs that need something, the first may be in want of it.
+        needy = any(handler.startswith(NEEDS) for handler in handlers)
+        return one_line(lines, limit * len(lines) if needy else limit)
 
     def _line(
         self, queue: str, handler: str, limit: int, now: int, *, whole: bool
@@ -134,11 +143,12 @@ class Limiting:
         if whole:
             rows = self._first_ready(queue, handler, limit, now)
             return [
-                Candidate._make((*in_line(row), row, queue, _keys(keys_in(row)))) for row in rows
+                Candidate._make((*in_line(row), row, queue, _keys(keys_in(row)), handler))
+                for row in rows
             ]
         asked = {"queue": queue, "handler": handler, "limit": limit, "now": now}
         rows = self._db.rows(self._sql.READY_LIMITED, **asked)
-        return [Candidate._make((*line, None, queue, _keys(text))) for *line, text in rows]
+        return [Candidate._make((*line, None, queue, _keys(text), handler)) for *line, text in rows]
 
     def _park(self, parked: Sequence[tuple[Candidate, str]], gates: Mapping[str, Gate]) -> None:
         """Park jobs; others may take the room of keys that one can't use as another key is full."""

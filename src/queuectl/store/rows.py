@@ -65,6 +65,8 @@ _WRITE: dict[str, Callable[[Any], Any]] = {
     "parents": _json,
     "groups": _json,
     "if_fails": str,
+    "needs": str,
+    "required": _json,
     "until": lambda until: None if until == "end" else str(until),
     "program": lambda program: None if program == SHELL else program,
     "strategy": str,
@@ -182,6 +184,10 @@ def _rest(job: NewJob, now: int) -> Row:
     """Return what goes into the columns that a job may share with others."""
     run_at, expires_at = _times(job, now)
     ready, handler = 1 if run_at <= now else 0, handler_of(job.type)
+    if job.needs is not None or job.requires:
+        from queuectl.resources import class_of
+
+        handler = class_of(job.needs, job.requires, handler)
     told = (job.tick, 0, job.hook, job.body_digest)
     found = (_PENDING, ready, run_at, expires_at, now, now, *told, handler)
     return (*_in_new_row(found), *_asked(job))
@@ -301,6 +307,7 @@ def restored(job: Job, was: str) -> Job:
     import json
 
     raw = restorable(job) | {k: v for k, v in json.loads(was).items() if k not in _FENCE}
+    raw["devices"] = _json(job.devices) if job.devices else None
     again = Job.from_row([raw.get(name, getattr(job, name)) for name in JOB_COLUMNS])
     return replace(again, parked=None) if again.parked else again
 

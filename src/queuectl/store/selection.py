@@ -11,7 +11,7 @@ from typing import Any
 
 from queuectl.facts import Count
 from queuectl.filter import EventFilter, Filter, Sort
-from queuectl.job import JOB_COLUMNS, State, handler_of
+from queuectl.job import JOB_COLUMNS, State
 from queuectl.when import milliseconds
 
 NO_LIMIT = 2**62
@@ -189,8 +189,8 @@ def _conditions(
         # Arguments are kept as JSON, in which some characters look different.
         params["quoted"] = needle(json.dumps(text, ensure_ascii=False)[1:-1])
     if which.types:
-        names = _numbered("handler", map(handler_of, which.types), params)
-        conditions.append(sql.WHERE_TYPE.replace("{handlers}", names))
+        types = _numbered("type", which.types, params)
+        conditions.append(sql.WHERE_TYPE.replace("{types}", types))
     if which.groups:
         names = _numbered("group", which.groups, params)
         conditions.append(sql.WHERE_GROUP.replace("{groups}", names))

@@ -180,6 +180,7 @@ class _Runner:
         work = TaskWork(task)
         message: dict[str, Any] = {"job": 0, "id": job.id, "type": task.name, "queue": job.queue}
         message |= {"attempt": job.attempts, "keys": job.keys}
+        message["parameters"] = dict(job.parameters)
         with suppress(UnicodeDecodeError):
             message["data"] = (job.data or b"").decode()
         if job.hook is not None:

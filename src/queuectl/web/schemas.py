@@ -21,6 +21,7 @@ from queuectl.request import (
     MOST_PARENTS,
     MOST_TAGS,
 )
+from queuectl.resources import MOST_LABELS
 from queuectl.webhook import News
 
 Json = dict[str, Any]
@@ -114,6 +115,11 @@ _ASKED: dict[str, Json] = {
     "keys": {"type": ["array", "string"], "items": NAME, "maxItems": MOST_KEYS},
     "parents": {"type": ["array", "string"], "items": TEXT, "maxItems": MOST_PARENTS},
     "groups": {"type": ["array", "string"], "items": TEXT, "maxItems": MOST_GROUPS},
+    "needs": {
+        "type": ["object", "string"],
+        "additionalProperties": {"type": ["number", "string"]},
+    },
+    "required": {"type": ["array", "string"], "items": NAME, "maxItems": MOST_LABELS},
     "parameters": by_name({"type": ["string", "integer"]}),
     "at_once": TEXT,
     "if_fails": {"type": "string", "enum": ["block", "cancel", "run"]},
@@ -137,6 +143,8 @@ _BOUNDS: dict[str, Json] = {
     "read_only_root": FLAG,
     "no_network": FLAG,
     "best_effort": FLAG,
+    "image": TEXT,
+    "mounts": {"type": ["array", "string"], "items": TEXT},
 }
 """How each bound is asked for. Null says nothing, and `none` takes one away."""
 
@@ -144,7 +152,7 @@ _BOUNDS: dict[str, Json] = {
 def _kind_of(field: Field) -> Json:
     if field.kind == "bounds":
         return takes({}, {name: or_null(form) for name, form in _BOUNDS.items()})
-    return _BOUNDS[field.name] if field.kind == "bound" else _ASKED[field.kind]
+    return _BOUNDS[field.name] if field.within else _ASKED[field.kind]
 
 
 def _asked(field: Field) -> Json:
@@ -189,6 +197,9 @@ _TOLD: dict[str, Json] = {
     "keys": array(TEXT),
     "parents": array(TEXT),
     "groups": array(TEXT),
+    "needs": by_name(NUMBER),
+    "required": array(TEXT),
+    "devices": by_name(array(COUNT)),
     "parameters": by_name({"type": ["string", "integer"]}),
     "if_fails": TEXT,
     "until": TEXT,
@@ -385,6 +396,19 @@ NODE = tells(
         "weights": by_name(NUMBER),
         "in_order": FLAG,
         "handlers": array(TEXT),
+        "labels": array(TEXT),
+        "resources": by_name(
+            {
+                "type": "object",
+                "required": ["total", "used", "free"],
+                "properties": {
+                    "total": NUMBER,
+                    "used": NUMBER,
+                    "free": NUMBER,
+                    "devices": by_name(NUMBER),
+                },
+            }
+        ),
         "alive": FLAG,
         "stopping": or_null(TEXT),
         "version": TEXT,

@@ -35,6 +35,7 @@ from queuectl.job import (
 from queuectl.lifecycle import cancelled, in_line
 from queuectl.limits import Limits, Shares
 from queuectl.parameters import read
+from queuectl.resources import class_of
 from queuectl.store.contract import Changes, Check, Decide, Edit, EndRun, Jobs, Restore, Swapped
 from queuectl.store.ids import free_ids, job_ids
 from queuectl.store.rows import kept, restored
@@ -107,7 +108,9 @@ class ToyJobs(Jobs):
         unset += " reason cancel_reason forced"
         fields: dict[str, Any] = {name: getattr(new, name) for name in asked.split()}
         fields |= dict.fromkeys(unset.split())
-        fields |= {"task": new.type, "data": new.data, "handler": handler_of(new.type)}
+        fields |= {"task": new.type, "data": new.data}
+        fields["handler"] = class_of(new.needs, new.requires, handler_of(new.type))
+        fields |= {"needs": new.needs, "requires": new.requires, "devices": {}}
         fields["unique_key"] = new.unique
         fields["unique_until"] = "start" if new.unique_until == "start" else None
         fields |= {"env": dict(new.env), "env_all": bool(new.env_all)}

@@ -5,7 +5,18 @@ from time import CLOCK_MONOTONIC, clock_gettime_ns, time_ns
 from typing import TYPE_CHECKING
 
 from queuectl.access import Grant
-from queuectl.facts import Emitted, Event, Group, Node, Pause, QueueInfo, RunProgress, Sleep, Step
+from queuectl.facts import (
+    Emitted,
+    Event,
+    Group,
+    Node,
+    Pause,
+    QueueInfo,
+    Reservation,
+    RunProgress,
+    Sleep,
+    Step,
+)
 from queuectl.host import whoami
 from queuectl.job import FINISHED, Attempt, Job, Output, State, Transition
 from queuectl.limits import Limits, Meters
@@ -41,6 +52,8 @@ class Memory:
         self.watches: dict[tuple[int, int], int] = {}
         self.live: dict[tuple[int, int, str, int], bytes] = {}
         self.pauses: dict[int, Pause] = {}
+        self.reservations: dict[str, Reservation] = {}
+        """For which job each node keeps room."""
         """By the places of their jobs: the newest of each, also of runs that are over."""
         self.results: dict[str, tuple[int, str]] = {}
         self.progress: dict[str, RunProgress] = {}

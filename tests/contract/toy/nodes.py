@@ -47,6 +47,7 @@ class ToyNodes(Nodes):
         if known is None or beat not in (None, known.beat):
             return False
         del self._memory.nodes[node]
+        self._memory.reservations.pop(node, None)
         return True
 
     def all(self) -> list[Node]:

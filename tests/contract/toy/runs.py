@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from queuectl.admission import ALL_QUEUES, Candidate, Offer, Serving, admit, admit_limited, line_up
 from queuectl.errors import LeaseLostError
-from queuectl.facts import Pause
-from queuectl.job import ANY_HANDLER, FINISHED, Attempt, Job, State
+from queuectl.facts import Pause, Reservation, Use
+from queuectl.job import ANY_HANDLER, FINISHED, NEEDS, Attempt, Job, State
 from queuectl.lifecycle import expired, has_failed
 from queuectl.limits import Gate, Limits, refunded
 from queuectl.store.contract import DecidePauses, Ended, Outlook, Over, Runs, Turned
@@ -17,6 +17,7 @@ from tests.contract.toy.edges import Ending
 from tests.contract.toy.jobs import ToyJobs
 from tests.contract.toy.memory import Memory, wall
 from tests.contract.toy.nodes import ToyNodes
+from tests.contract.toy.stocking import Stocked, uses, valid_reservations
 
 
 class ToyRuns(Runs):
@@ -32,8 +33,8 @@ class ToyRuns(Runs):
         turned = self._end(node, over, at) if over is not None else Turned()
         if offer is None or not offer.workers:
             return turned
-        jobs, buried, limited = self._claim(node, offer, at)
-        return turned._replace(jobs=jobs, buried=buried, limited=limited)
+        jobs, buried, limited, waits = self._claim(node, offer, at)
+        return turned._replace(jobs=jobs, buried=buried, limited=limited, waits=waits)
 
     def rescue(
         self,
@@ -86,7 +87,7 @@ class ToyRuns(Runs):
             self._memory.events += [event for event in events if event is not None]
         return Turned(ends=ends, lost=lost)
 
-    def _claim(self, node: str, offer: Offer, now: int) -> tuple[list[Job], list[Job], bool]:
+    def _claim(self, node: str, offer: Offer, now: int) -> tuple[list[Job], list[Job], bool, bool]:
         memory = self._memory
         if not self._nodes.holds_lease(node):
             raise LeaseLostError("lost")
@@ -112,14 +113,28 @@ class ToyRuns(Runs):
             queue: [_candidate(job) for job in sorted(waiting, key=_in_line) if job.queue == queue]
             for queue in {job.queue for job in waiting}
         }
-        chosen, workers, limited = self._admit(list(line_up(lines, offer)), offer, node, now)
+        needy = any(job.handler.startswith(NEEDS) for job in waiting)
+        stocked = Stocked(memory, offer, node, waiting, now) if needy else None
+        line_of = list(line_up(lines, offer))
+        chosen, workers, limited = self._admit(line_of, offer, node, now, stocked)
         line = {job.seq: job for job in waiting}
         pairs = zip(workers, chosen, strict=False)
         jobs = [self._begin(line[one.seq], node, worker, now) for worker, one in pairs]
-        return jobs, buried, limited
+        if stocked is None:
+            return jobs, buried, limited, False
+        for job in jobs:
+            memory.line[job.id] = replace(job, devices=stocked.keeper.devices.get(job.seq, {}))
+        stocked.keep(jobs)
+        jobs = [memory.line[job.id] for job in jobs]
+        return jobs, buried, limited, stocked.keeper.waits
 
     def _admit(
-        self, line: list[Candidate], offer: Offer, node: str, now: int
+        self,
+        line: list[Candidate],
+        offer: Offer,
+        node: str,
+        now: int,
+        stocked: "Stocked | None",
     ) -> tuple[list[Candidate], Sequence[int], bool]:
         memory = self._memory
         limited = {job.queue: memory.limits(job.queue) for job in line}
@@ -138,13 +153,16 @@ class ToyRuns(Runs):
             for queue, limits in limited.items()
             if limits is not None
         }
-        if not gates:
+        if stocked is not None:
+            line = stocked.first_in(line)
+        elif not gates:
             return admit(line[: len(offer.workers)], offer, now), offer.workers, False
-        admitted = admit_limited(line, offer, now, gates, node)
+        keeper = None if stocked is None else stocked.keeper
+        admitted = admit_limited(line, offer, now, gates, node, keeper)
         for queue, gate in gates.items():
             memory.vtimes[queue] = gate.vtime
             memory.meters[queue] = memory.meters.get(queue, {}) | gate.charged
-        return admitted.taken, admitted.workers, True
+        return admitted.taken, admitted.workers, bool(gates)
 
     def _serves(self, queues: Serving, job: Job) -> bool:
         info = self._memory.queues.get(job.queue)
@@ -178,6 +196,12 @@ class ToyRuns(Runs):
         memory = self._memory
         delayed = [memory.line[id] for id, ready in memory.ready.items() if not ready]
         return [job for job in delayed if job.run_at <= now and job.parked is None]
+
+    def using(self) -> list[Use]:
+        return uses(self._memory)
+
+    def reservations(self) -> list[Reservation]:
+        return valid_reservations(self._memory)
 
     def before(self, job: Job, limit: int) -> int:
         line, ready = self._memory.line, self._memory.ready
@@ -348,7 +372,15 @@ class ToyRuns(Runs):
 
 def _candidate(job: Job) -> Candidate:
     return Candidate(
-        job.priority, job.seq, job.crashes, job.run_at, job.vtime, None, job.queue, job.keys
+        job.priority,
+        job.seq,
+        job.crashes,
+        job.run_at,
+        job.vtime,
+        None,
+        job.queue,
+        job.keys,
+        job.handler,
     )
 
 

@@ -10,6 +10,7 @@ from tests.faults.mutants import (
     api,
     arrays,
     cli,
+    graphs,
     guard,
     handlers,
     metrics,
@@ -17,6 +18,7 @@ from tests.faults.mutants import (
     policy,
     queues,
     reports,
+    resources,
     store,
     traces,
     web,
@@ -26,6 +28,6 @@ from tests.faults.mutants.mutant import Mutant
 
 ROOMS = (
     *(store, queues, reports, webhooks, policy, node, handlers, guard, cli, access, api, web),
-    *(metrics, traces, arrays),
+    *(metrics, traces, arrays, graphs, resources),
 )
 MUTANTS: Sequence[Mutant] = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)

@@ -13,8 +13,8 @@ MUTANTS: Sequence[Mutant] = (
         broken="A job that brought its whole environment along gets that of the worker as well.",
         edits=[
             Edit(
-                old='{} if spec["whole"] else self._base.copy()',
-                new="self._base.copy()",
+                old='{} if spec["whole"] else self.base.copy()',
+                new="self.base.copy()",
             )
         ],
         tests=[
@@ -133,5 +133,64 @@ MUTANTS: Sequence[Mutant] = (
         tests=[
             f"{PAUSE}::TestAWholeTree::test_a_parent_that_waits_for_its_child_to_become_a_program"
         ],
+    ),
+    Mutant(
+        name="bounds-that-nobody-keeps",
+        broken="A bound that this host can't enforce is left out, and nobody is told.",
+        edits=[
+            Edit(
+                old="if controller not in powers.controllers:",
+                new="if controller in ():",
+            )
+        ],
+        tests=["tests/unit/test_bounds.py::TestPlan::test_without_them_it_says_what_that_takes"],
+    ),
+    Mutant(
+        name="cpu-time-without-end",
+        broken="A run that has used up its CPU time goes on.",
+        edits=[Edit(old="if left <= 0:", new="if left <= -60:", inside="Bounding.look")],
+        tests=["tests/guard/test_bounds.py::TestCpu::test_time_that_is_used_up_ends_it"],
+    ),
+    Mutant(
+        name="group-of-root-kept",
+        broken="A run by another user keeps the group of the worker.",
+        edits=[
+            Edit(
+                old="os.setresgid(account.gid, account.gid, account.gid)",
+                new="os.getresgid()",
+            )
+        ],
+        tests=["tests/guard/test_bounds.py::TestUser::test_no_rights_are_left"],
+    ),
+    Mutant(
+        name="network-kept",
+        broken="A run without network has that of its worker.",
+        edits=[
+            Edit(
+                old="flags = _CLONE_NEWNET if self._plan.no_network else 0",
+                new="flags = 0",
+            )
+        ],
+        tests=["tests/guard/test_bounds.py::TestNetwork::test_it_is_gone"],
+    ),
+    Mutant(
+        name="container-left",
+        broken="A run is over before its container is removed.",
+        edits=[Edit(old="return container.is_gone", new="return True")],
+        tests=[
+            "tests/guard/test_containers.py::TestEnds::test_out_of_memory_is_called_that",
+        ],
+    ),
+    Mutant(
+        name="usage-of-the-first-run",
+        broken="What a job's first run has used is told of its newest.",
+        edits=[
+            Edit(
+                old="WHERE seq {in_seqs} ORDER BY seq, number\n",
+                new="WHERE seq {in_seqs} ORDER BY seq, number DESC\n",
+                inside="shared:USAGES",
+            )
+        ],
+        tests=["tests/contract/test_usage.py::TestUsage::test_of_the_newest_run_that_is_over"],
     ),
 )

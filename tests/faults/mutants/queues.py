@@ -147,7 +147,7 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="waiting-tick-never-woken",
         broken="The end of a job isn't told to the schedule whose next tick waits for it.",
-        edits=[Edit(old="if change.ticked:", new="if False:", inside="Idiom.after_change")],
+        edits=[Edit(old="if change.ticked:", new="if False:", inside="Idiom.follow")],
         tests=[
             "tests/contract/test_schedules.py::TestEnds::test_every_end_wakes_what_waits_for_it",
             "tests/node/test_schedules.py::test_ticks_wait_for_the_job_before",

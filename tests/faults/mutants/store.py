@@ -593,7 +593,7 @@ MUTANTS: Sequence[Mutant] = (
         broken="The room of a job that is edited out of the line is left to nobody.",
         edits=[
             Edit(
-                old="return Changed(State.PENDING, done, wakes=True, left=_in_line(left))",
+                old="return Changed(State.PENDING, done, wakes=True, left=holding_slots(left))",
                 new="return Changed(State.PENDING, done, wakes=True)",
             )
         ],

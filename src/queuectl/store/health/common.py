@@ -23,6 +23,7 @@ from queuectl.errors import (
 from queuectl.facts import Node, count_unhandled, count_unserved, count_waiting
 from queuectl.job import WAITING, State, told_handler
 from queuectl.place import Place
+from queuectl.shortage import having, is_short, shortages
 from queuectl.store.access import user_name
 from queuectl.store.contract import Store
 from queuectl.store.health.findings import Finding, Level
@@ -307,11 +308,20 @@ def _check_alive(store: Store, alive: Sequence[Node]) -> Iterator[Finding]:
                 f" {', '.join(unserved)}.",
                 "Start one that does: `queuectl worker start --queue NAME`.",
             )
-        if unhandled := count_unhandled(store.runs.lines(MOST_COUNTED), serving):
+        lacking = count_unhandled(store.runs.lines(MOST_COUNTED), serving)
+        short = [handler for handler in lacking if is_short(handler, serving)]
+        for found in shortages(short, serving):
+            yield warning(
+                "resources",
+                f"{_jobs(sum(lacking[one] for one in found.handlers))} ready that can never run:"
+                f" {found.text}.",
+                f"Start one that has it: `queuectl worker start {having(found.handlers)}`.",
+            )
+        if unhandled := {one: jobs for one, jobs in lacking.items() if one not in short}:
             yield warning(
                 "handlers",
                 f"{_jobs(sum(unhandled.values()))} ready that no worker handles:"
-                f" {', '.join(map(told_handler, unhandled))}.",
+                f" {', '.join(dict.fromkeys(map(told_handler, unhandled)))}.",
                 "Start one that does: `queuectl worker start --exec TYPE=PROGRAM`, or"
                 " `--app MODULE:QUEUE` for Python tasks.",
             )

@@ -22,6 +22,7 @@ MIGRATIONS: tuple[str, ...] = (
     "m0013_undo",
     "m0014_graphs",
     "m0015_usage",
+    "m0016_resources",
 )
 """Packages in this one, oldest first, with a module per dialect."""
 

@@ -43,7 +43,8 @@ class MysqlIdiom(Idiom):
 
     def handled(self, serving: Serving) -> dict[str, object]:
         named = list(serving.handlers) if serving.no_commands else ["", *serving.handlers]
-        if ranges := {ANY_TYPE, ANY_HANDLER}.intersection(named):
+        ranges = {ANY_TYPE, ANY_HANDLER}.intersection(named)
+        if ranges or serving.has_classes:
             known = {*named, *self._handlers()} - ranges
             named = sorted(name for name in known if serving.handles(name))
         return {"handlers": json.dumps(named)}

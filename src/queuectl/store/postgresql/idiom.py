@@ -1,12 +1,13 @@
 """How PostgreSQL does what is hot: a claim in one statement, COPY, counters that are appended."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 
-from queuectl.admission import Offer
+from queuectl.admission import Candidate, Offer
 from queuectl.errors import StoreUnreachableError
-from queuectl.job import Job
+from queuectl.job import ANY_TYPE, Job
 from queuectl.store.changed import Changed
 from queuectl.store.contract import Turned
 from queuectl.store.driver import ConflictError, DisconnectedError, Params, Row
@@ -67,12 +68,15 @@ class PostgresIdiom(Idiom):
     def claim(self, node: str, offer: Offer, now: int | None) -> Turned:
         """Claim in one statement; step by step, if something has to be seen to first.
 
-        Or if the node has an order of its own among its queues, or limits kept the last claim from
-        being one statement: then they most likely do again.
+        Or if the node has an order of its own among its queues, or limits or needs kept the last
+        claim from being one statement: then they most likely do again.
         """
-        if offer.order is not None or self._was_limited:
+        serving = offer.queues
+        # Of types that have names, those that need something aren't one range.
+        named = serving.has_classes and not {*serving.handlers} <= {ANY_TYPE}
+        if offer.order is not None or self._was_limited or named:
             turned = super().claim(node, offer, now)
-            self._was_limited = turned.limited
+            self._was_limited = turned.limited or turned.waits
             return turned
         then = self.time(now)
 
@@ -81,9 +85,12 @@ class PostgresIdiom(Idiom):
             then = self.time(now)
             session, asked = self.db.here, _asked(node, offer, then)
             at_once, alone = self.sql.CLAIM_AT_ONCE, self.sql.CLAIM_ALONE
-            if offer.queues.handlers:
+            if serving.has_lines:
                 at_once, alone = self.sql.CLAIM_LINES_AT_ONCE, self.sql.CLAIM_LINES_ALONE
-                asked = {**asked, **self.handled(offer.queues)}
+                if serving.has_classes:
+                    at_once = self.sql.CLAIM_CLASSES_AT_ONCE
+                    alone = self.sql.CLAIM_CLASSES_ALONE
+                asked = {**asked, **self.handled(serving)}
             if session.depth:
                 turned, ahead = self._claim_at_once(session, at_once, asked)
             else:
@@ -95,8 +102,14 @@ class PostgresIdiom(Idiom):
         if claimed is not None:
             return claimed
         turned = self.db.atomic(lambda: self.claim_within(node, offer, then))
-        self._was_limited = turned.limited
+        self._was_limited = turned.limited or turned.waits
         return turned
+
+    def first_of_lines(self, lines: Sequence[tuple[str, str, int]], now: int) -> list[Candidate]:
+        names = ("queue_", "handler_", "limit_")
+        rows = json.dumps([dict(zip(names, line, strict=True)) for line in lines])
+        found = self.db.rows(self.sql.FIRST_OF_LINES, rows=rows, now=now)
+        return [Candidate._make((*row, None, queue, (), handler)) for queue, handler, *row in found]
 
     def _claim_alone(
         self, session: Session, statement: str, asked: Params

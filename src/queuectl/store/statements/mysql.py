@@ -47,7 +47,7 @@ FROM (
         CONVERT(named.handler USING utf8mb4) COLLATE utf8mb4_nopad_bin AS handler
     FROM (SELECT DISTINCT queue AS name FROM {counts}) AS each_queue
     CROSS JOIN
-        JSON_TABLE(:handlers, '$[*]' COLUMNS (handler VARCHAR(160) PATH '$')) AS named
+        JSON_TABLE(:handlers, '$[*]' COLUMNS (handler VARCHAR(360) PATH '$')) AS named
 ) AS line
 WHERE (
     SELECT 1 FROM {jobs} j FORCE INDEX (jobs_ready)
@@ -403,6 +403,10 @@ SLOWEST = """
 SELECT seq FROM {jobs} WHERE slowness IS NOT NULL ORDER BY slowness DESC LIMIT :limit
 """
 HELD = "SELECT {job_columns} FROM {jobs} WHERE held_by = :node ORDER BY seq"
+USING = """
+SELECT held_by, started_at, handler, devices FROM {jobs} FORCE INDEX (jobs_held)
+WHERE held_by >= '' AND handler >= 'needs:' AND handler < 'needs;'
+"""
 BUSY = """
 SELECT held_by, count(DISTINCT worker) FROM {jobs} FORCE INDEX (jobs_held)
 WHERE held_by >= '' GROUP BY held_by

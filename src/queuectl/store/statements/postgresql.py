@@ -139,6 +139,13 @@ CLAIM_ALONE = _filled(_of_commands, **_alone)
 CLAIM_LINES_AT_ONCE = _filled(_of_handlers, counters="", receipt="")
 CLAIM_LINES_ALONE = _filled(_of_handlers, **_alone)
 
+# For a node that has resources or labels, too: if a job is ready that needs any, it claims nothing,
+# as what fits together isn't for a statement to find.
+_classes = " OR EXISTS (SELECT 1 FROM pair WHERE handler >= 'needs:' AND handler < 'needs;')"
+_of_classes = _of_handlers.replace(") <= :now, false)", f") <= :now, false){_classes}")
+CLAIM_CLASSES_AT_ONCE = _filled(_of_classes, counters="", receipt="")
+CLAIM_CLASSES_ALONE = _filled(_of_classes, **_alone)
+
 # What was claimed then, and is still held.
 CLAIMED = """
 SELECT {job_columns} FROM {jobs}
@@ -176,6 +183,20 @@ SELECT priority, seq, crashes, run_at, vtime FROM {jobs}
 WHERE ready = 1 AND queue = :queue AND handler = :handler
     AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY priority DESC, vtime, seq LIMIT :limit FOR UPDATE SKIP LOCKED
+"""
+
+# The first of several lines, each up to a limit of its own; others may claim them meanwhile.
+FIRST_OF_LINES = """
+SELECT line.queue_, line.handler_, first.*
+FROM json_to_recordset(:rows) AS line (
+    queue_ text COLLATE "C", handler_ text COLLATE "C", limit_ bigint
+)
+CROSS JOIN LATERAL (
+    SELECT priority, seq, crashes, run_at, vtime FROM {jobs}
+    WHERE ready = 1 AND queue = line.queue_ AND handler = line.handler_
+        AND (expires_at IS NULL OR expires_at > :now)
+    ORDER BY priority DESC, vtime, seq LIMIT line.limit_
+) AS first
 """
 
 # The same jobs with all that is stored of them, for when there is just one line to choose from.
@@ -418,7 +439,7 @@ GROUP BY queue, state, priority HAVING sum(jobs) <> 0 OR sum(timed) <> 0
 # Of which types a job may be. By CASE the planner takes it for half of all jobs, and goes along the
 # order of the listing; of types that it takes for rare ones, it would read and sort all jobs.
 WHERE_KEY = 'CAST(j."keys" AS jsonb) @> to_jsonb(CAST(:key{n} AS text))'
-WHERE_TYPE = "CASE WHEN j.handler IN ({handlers}) THEN true ELSE false END"
+WHERE_TYPE = "CASE WHEN j.handler = '' THEN false ELSE j.task IN ({types}) END"
 
 # -- the schema itself --------------------------------------------------------------
 

@@ -136,8 +136,8 @@ WHERE_DUE_BEFORE = "j.ready IS NOT NULL AND j.run_at < :due_before"
 WHERE_IN_TAG = "j.seq IN (SELECT y.seq FROM {tags} y WHERE y.tag = :tag0)"
 WHERE_TAGGED = "EXISTS (SELECT 1 FROM {tags} x WHERE x.tag = :tag{n} AND x.seq = j.seq)"
 WHERE_KEY = 'EXISTS (SELECT 1 FROM json_each(j."keys") one WHERE one.value = :key{n})'
+WHERE_TYPE = "(j.handler <> '' AND j.task IN ({types}))"
 WHERE_GROUP = 'j."group" IN ({groups})'
-WHERE_TYPE = "j.handler IN ({handlers})"
 WHERE_TEXT = """(
     {contains_text[j.id]} OR {contains_text[j.command]} OR {contains_text[j.error]}
     OR {contains_text[j.reason]} OR {contains_quoted[j.argv]}
@@ -312,6 +312,40 @@ STRAYS = """
 SELECT {job_columns} FROM {jobs}
 WHERE state = 'processing' AND node > '' AND node NOT IN (SELECT n.id FROM {nodes} n)
 ORDER BY node, seq
+"""
+
+# What jobs that run have of their nodes, of those that need something.
+USING = """
+SELECT node, started_at, handler, devices FROM {jobs}
+WHERE state = 'processing' AND node >= '' AND handler >= 'needs:' AND handler < 'needs;'
+"""
+
+# Which devices runs were given.
+SET_DEVICES = "UPDATE {jobs} SET devices = :devices WHERE seq = :seq"
+
+# Nodes that take jobs, with the queues that each serves, and what it has.
+TAKING = "SELECT id, workers, queues FROM {nodes} WHERE stop IS NULL ORDER BY id"
+
+# For which jobs nodes keep room, with what is ready of these; of nodes that are to stop, none.
+RESERVATIONS = """
+SELECT kept.seq, kept.node, kept.at, j.queue, j.handler, j.priority, j.crashes, j.run_at, j.vtime,
+    j."keys"
+FROM {reservations} kept JOIN {nodes} n ON n.id = kept.node AND n.stop IS NULL
+    JOIN {jobs} j ON j.seq = kept.seq AND CASE WHEN j.ready = 1 THEN 1 ELSE 0 END = 1
+"""
+
+# Keep room for a job on a node, if none is kept for it and the node keeps none for another. What is
+# there of nodes that are to stop goes first.
+RESERVE = """
+INSERT INTO {reservations} (seq, node, at) VALUES (:seq, :node, :at) {or_nothing[seq]}
+"""
+UNRESERVE_NODE = "DELETE FROM {reservations} WHERE node = :node"
+UNRESERVE = "DELETE FROM {reservations} WHERE seq {in_seqs}"
+
+# Jobs that are still ready and that nobody else claims, with all that is stored of them.
+LOCK_LINE = """
+SELECT {job_columns} FROM {jobs}
+WHERE seq {in_seqs} AND CASE WHEN ready = 1 THEN 1 ELSE 0 END = 1 ORDER BY seq{skip_locked}
 """
 
 # What of it somebody wants cancelled.

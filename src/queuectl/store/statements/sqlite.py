@@ -34,6 +34,9 @@ WHERE ready = 1 AND queue = :queue AND handler = :handler
 ORDER BY priority DESC, vtime, seq LIMIT :limit
 """
 
+# Nobody else claims meanwhile.
+READY_UNLOCKED = READY
+
 # The same jobs with all that is stored of them, for when there is just one line to choose from.
 READY_WHOLE = """
 SELECT {job_columns} FROM {jobs}

@@ -1,7 +1,7 @@
 """Verbs about nodes: the register, and leases."""
 
 from time import clock_gettime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from queuectl.facts import Event, Node, Stop
 from queuectl.store.clock import ELAPSED
@@ -26,9 +26,11 @@ class SqlNodes(Nodes):
     def register(self, node: Node) -> None:
         import json
 
+        from queuectl.store.serving import written
+
         values = {name: getattr(node, name) for name in COLUMNS if name != "stop"}
         lease = node.lease_until - self._db.driver.clock.steady()
-        values |= {"queues": json.dumps(_written(node.queues)), "lease": lease}
+        values |= {"queues": json.dumps(written(node.queues)), "lease": lease}
         self._db.write(self._sql.REGISTER, **values)
 
     def renew(self, node: str, *, until: int, workers: int, version: str) -> bool:
@@ -52,7 +54,9 @@ class SqlNodes(Nodes):
     def set_serving(self, node: str, queues: "Serving") -> None:
         import json
 
-        self._db.again(self._sql.SET_SERVING, id=node, queues=json.dumps(_written(queues)))
+        from queuectl.store.serving import written
+
+        self._db.again(self._sql.SET_SERVING, id=node, queues=json.dumps(written(queues)))
 
     def all(self) -> list[Node]:
         # From before they are read: time that passes meanwhile proves nothing.
@@ -69,10 +73,12 @@ class SqlNodes(Nodes):
             return []
         import json
 
+        from queuectl.store.serving import serving_of
+
         found = []
         for row in rows:
             values = dict(zip(COLUMNS, row, strict=True))
-            values["queues"] = _serving(json.loads(values["queues"]))
+            values["queues"] = serving_of(json.loads(values["queues"]))
             values["stop"] = None if values["stop"] is None else Stop(values["stop"])
             found.append(Node(**values))
         return found
@@ -87,26 +93,6 @@ class SqlNodes(Nodes):
             return True
 
         return self._db.atomic(ask)
-
-
-def _written(serving: "Serving") -> object:
-    """Return what is stored of the queues that a node serves: most often a list of names."""
-    said = {f.name: getattr(serving, f.name) for f in fields(serving)}
-    if not any(value for name, value in said.items() if name != "names"):
-        return serving.names
-    return {name: value for name, value in said.items() if value}
-
-
-def _serving(stored: Any) -> "Serving":
-    """Return which queues a node serves, by what is stored of that."""
-    from queuectl.admission import Serving
-
-    said: dict[str, Any] = {"names": stored} if isinstance(stored, list) else stored
-    names, excluded, weights, handlers = (
-        tuple(said.get(word, ())) for word in ("names", "excluded", "weights", "handlers")
-    )
-    in_order, no_commands = said.get("in_order", False), said.get("no_commands", False)
-    return Serving(names, excluded, weights, in_order, handlers, no_commands)
 
 
 class WatchedNodes(SqlNodes):

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from queuectl.admission import Offer, Serving
-from queuectl.facts import Event, Pause
-from queuectl.job import ANY_HANDLER, FINISHED, Job, State
+from queuectl.facts import Event, Pause, Reservation, Use
+from queuectl.job import ANY_HANDLER, FINISHED, Job, State, read_devices
 from queuectl.scope import reaches
 from queuectl.store.changed import Changed, ends_of
 from queuectl.store.contract import DecidePauses, Ended, Outlook, Over, Runs, Topic, Turned
@@ -66,12 +66,31 @@ class SqlRuns(Runs):
     def outlook(self, queues: Serving | None = None) -> Outlook:
         asked: dict[str, object] = {"now": self._idiom.time(None)}
         statement = self._sql.OUTLOOK
-        if queues is not None and queues.handlers:
+        if queues is not None and queues.has_lines:
             statement, asked = self._sql.OUTLOOK_LINES, asked | self._idiom.handled(queues)
         rows = self._db.rows(statement, **asked)
         ready = any(name is not None and (queues is None or name in queues) for *_, name in rows)
+        if ready and queues is not None and queues.has_classes:
+            # There may be jobs only that need more than it has.
+            lines = self._idiom.lines(queues, self._idiom.time(None))
+            ready = any(queues.takes(queue, handler) for queue, _, handler in lines)
         due, expires, *opens, _ = rows[0]
         return Outlook(ready, due, expires, min(filter(None, opens), default=None))
+
+    def using(self) -> list[Use]:
+        return [
+            Use(
+                node=node,
+                at=at or 0,
+                handler=handler,
+                devices={} if devices is None else read_devices(devices),
+            )
+            for node, at, handler, devices in self._db.rows(self._sql.USING)
+        ]
+
+    def reservations(self) -> list[Reservation]:
+        rows = sorted(self._db.rows(self._sql.RESERVATIONS))
+        return [Reservation(seq=seq, node=node, at=at) for seq, node, at, *_ in rows]
 
     def before(self, job: Job, limit: int) -> int:
         place: dict[str, object] = {"priority": job.priority, "vtime": job.vtime, "seq": job.seq}

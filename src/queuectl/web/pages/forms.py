@@ -86,10 +86,11 @@ _PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "What it may use",
         (
             *("memory", "cpus", "cpu_time", "nofile", "nproc", "nice", "user"),
-            *("read_only_root", "no_network", "best_effort"),
+            *("read_only_root", "no_network", "best_effort", "image", "mounts"),
         ),
     ),
     ("Whom it is for", ("keys",)),
+    ("What it needs of a node", ("needs", "requires")),
     ("Only once", ("unique", "unique_until", "unique_for", "on_duplicate", "max_wait")),
     ("Hooks", ("on_success", "on_failure", "on_dead")),
     ("A program or data instead of a command", ("argv", "type", "data")),
@@ -107,8 +108,9 @@ NOT_OF_SCHEDULES = frozenset(
 _FIELDS = {field.name: field for field in REQUESTED}
 _KINDS = {
     **dict.fromkeys(("integer", "count", "runs", "number"), "number"),
-    **dict.fromkeys(("labels", "keys", "parents", "groups"), "words"),
+    **dict.fromkeys(("labels", "keys", "parents", "groups", "required"), "words"),
     "arguments": "lines",
+    "bounds_list": "words",
     "variables": "pairs",
 }
 _AREAS = ("command", "argv", "env", "stdin", "data")
@@ -129,12 +131,16 @@ _ABOUT = {
     "tags": "Labels, with commas between them.",
     "keys": "Whom it is for, such as user42: limits count by it, and keys take turns. With commas"
     " between them.",
+    "needs": "What it needs of its node for itself, such as gpu=1,mem=8G.",
+    "requires": "Labels that its node must have, with commas between them.",
     "env": "One on a line: NAME=VALUE.",
     "stdin": "What each run finds on stdin.",
 }
 _EMPTIED: Mapping[str, Any] = {
     "tags": [],
     "keys": [],
+    "needs": "",
+    "requires": [],
     "timeout": 0,
     "expire": 0,
     **dict.fromkeys(BOUNDS, "none"),
@@ -432,7 +438,7 @@ def _value_of(job: Job, field: Field) -> Any:
 def _written(name: str, value: Any) -> str:
     """Write a value of a field of a job as people do."""
     kind = _FIELDS[name].kind
-    if kind == "bound" and value is not None:
+    if _FIELDS[name].within and value is not None:
         return "true" if value is True else bound_written(name, value)
     if kind in ("limit", "wait", "duration") and value is not None:
         return format_duration(value) if value else ""
