@@ -173,6 +173,9 @@ class TestRetry:
         [group] = cli.ok("groups", name, "--json").json
         assert (group["dead"], group["cancelled"], group["stopped"]) == (1, 4, True)
         assert cli.ok("groups", name).lines[1].split()[1] == "stopped"
+        assert f"stopped: {name}; start one again with: queuectl retry --group {name}" in (
+            cli.ok("status").stdout
+        )
         cli.ok("retry", "--group", name, "--with", "command=true")
         assert set(states(cli, name).values()) == {"pending"}
         run_all(cli)
