@@ -136,7 +136,7 @@ class Grown:
         """Kill so often, spread over the jobs that end."""
         while self._killed.total() < kills and not self._is_still():
             done = sum(c.jobs for c in self._arena.queue.counts() if c.state == State.COMPLETED)
-            if done * (kills + 1) >= len(self._line) * self._killed.total() * 0.7:
+            if done * (kills + 1) >= len(self._line) * self._killed.total() * 0.45:
                 time.sleep(self._random.expovariate(20))
                 self._strike()
             time.sleep(0.02)
