@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ def commands(cli: Cli) -> list[str | None]:
 
 def test_an_array_is_a_job_for_each_number(cli: Cli) -> None:
     done = cli.ok("enqueue", "convert page-{}.tif", "--array", "7,9-10%2", "-Q", "images")
-    assert done.stdout.startswith("Enqueued 3 jobs in group ")
+    assert re.fullmatch(r"Enqueued 3 jobs in group array-[a-z2-7]{4}\.\n", done.stdout)
     assert [(job.command, job.parameters, job.queue) for job in jobs(cli)] == [
         (f"convert page-{n}.tif", {"index": n}, "images") for n in (7, 9, 10)
     ]
@@ -40,9 +41,10 @@ def test_a_sweep_is_a_job_for_each_combination(cli: Cli) -> None:
         *("-T", "sweep", "--", "train", "--lr={lr}", "{seed}"),
     )
     found = jobs(cli)
-    ids = [job.id for job in found]
-    (group,) = {job.group for job in found}
-    assert done.json == {"enqueued": 4, "ids": ids, "errors": [], "group": group}
+    group = found[0].group
+    told = {"enqueued": 4, "ids": [job.id for job in found], "errors": []}
+    assert done.json == told | {"group": group}
+    assert {job.group for job in found} == {group}
     assert [job.argv for job in found] == [
         ("train", f"--lr={lr}", seed) for lr in ("0.1", "0.01") for seed in ("1", "2")
     ]
@@ -194,10 +196,13 @@ def test_a_dry_run_shows_and_stores_nothing(cli: Cli) -> None:
 def test_a_dry_run_as_json_has_whole_jobs(cli: Cli) -> None:
     done = cli.ok(
         *("enqueue", "--sweep", "lr=0.1,1", "--dry-run", "--json", "-t", "90s", "-e", "SECRET=x"),
-        *("--group", "g"),
         *("--", "train", "{lr}"),
     )
-    assert done.json == {
+    found = done.json
+    groups = {job.pop("group") for job in found["jobs"]}
+    assert len(groups) == 1
+    assert groups.pop().startswith("sweep-")
+    assert found == {
         "dry_run": True,
         "would_enqueue": 2,
         "jobs": [
@@ -206,7 +211,6 @@ def test_a_dry_run_as_json_has_whole_jobs(cli: Cli) -> None:
                 "argv": ["train", lr],
                 "timeout": 90,
                 "env": ["SECRET"],
-                "group": "g",
                 "parameters": {"index": index, "lr": lr},
                 "cwd": str(cli.folder),
             }
@@ -255,15 +259,14 @@ def test_what_stops_in_the_middle_says_where_and_can_go_on(cli: Cli, tmp_path: P
     assert done.json["enqueued"] == len(done.json["ids"]) == cli.queue.count() == 250_001
     told = (
         "Line 250,501: The parameter line is 140,000 bytes long; at most 130,048 can be handed to"
-        " a program: only the first 250,001 jobs are stored; the same command with --group"
-        f" {done.json['group']} --skip 250001 goes on behind them."
+        " a program: only the first 250,001 jobs are stored; the same command with"
+        f" --group {done.json['group']} --skip 250001 goes on behind them."
     )
     assert done.json["errors"] == [{"error": told}]
     assert told in done.stderr
     mended.write_text("".join(good))
     again = ("enqueue", "echo {}", "--each-line", str(mended), "--skip", "250001")
-    more = cli.ok(*again, "--group", done.json["group"])
-    assert more.stdout == f"Enqueued 499 jobs in group {done.json['group']}.\n"
+    assert cli.ok(*again).stdout == "Enqueued 499 jobs.\n"
     found = [job.parameters for job in cli.queue.list(limit=500)]
     assert found == [{"index": n, "line": str(n - 1)} for n in range(250_500, 250_000, -1)]
 
