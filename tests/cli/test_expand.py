@@ -265,8 +265,9 @@ def test_what_stops_in_the_middle_says_where_and_can_go_on(cli: Cli, tmp_path: P
     assert done.json["errors"] == [{"error": told}]
     assert told in done.stderr
     mended.write_text("".join(good))
-    again = ("enqueue", "echo {}", "--each-line", str(mended), "--skip", "250001")
-    assert cli.ok(*again).stdout == "Enqueued 499 jobs.\n"
+    group = done.json["group"]
+    again = ("enqueue", "echo {}", "--each-line", str(mended), "--group", group, "--skip", "250001")
+    assert cli.ok(*again).stdout == f"Enqueued 499 jobs in group {group}.\n"
     found = [job.parameters for job in cli.queue.list(limit=500)]
     assert found == [{"index": n, "line": str(n - 1)} for n in range(250_500, 250_000, -1)]
 

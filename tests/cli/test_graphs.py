@@ -188,6 +188,17 @@ class TestLooking:
         assert "not both" in cli.refused("graph", "c", "--json", "--format", "dot", code=2)
         assert "no job 'nobody'" in cli.refused("graph", "nobody", code=3)
 
+    def test_groups(self, cli: Cli) -> None:
+        cli.add("echo a", "--id", "a", "--group", "night")
+        cli.add("echo b", "--id", "b", "--group", "night", "--after", "a")
+        assert cli.ok("graph", "--group", "night").lines == [
+            "a pending  echo a",
+            "└─ b blocked  echo b",
+        ]
+        assert "No job is in group 'day'" in cli.refused("graph", "--group", "day", code=3)
+        assert "either the id" in cli.refused("graph", "a", "--group", "night", code=2)
+        assert "either the id" in cli.refused("graph", code=2)
+
     def test_states_have_their_colours_on_a_terminal(self, cli: Cli) -> None:
         fill(cli, "r", "a r")
         told = cli.on_terminal("graph", "a").stdout
