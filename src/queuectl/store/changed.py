@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from queuectl.dependencies import is_unneeded
 from queuectl.facts import Event
 from queuectl.job import FINISHED, Job, State
 from queuectl.values import dataclass, field
@@ -100,6 +99,8 @@ class Moves:
 
     def move(self, jobs: Iterable[Job], to: State | None, *, unneeded: bool = False) -> None:
         """Note that jobs of groups, as they were before, came into a state, or were removed."""
+        from queuectl.dependencies import is_unneeded
+
         for job in jobs:
             if job.group is None:
                 continue
