@@ -26,7 +26,7 @@ def commands(cli: Cli) -> list[str | None]:
 
 def test_an_array_is_a_job_for_each_number(cli: Cli) -> None:
     done = cli.ok("enqueue", "convert page-{}.tif", "--array", "7,9-10%2", "-Q", "images")
-    assert done.stdout == "Enqueued 3 jobs.\n"
+    assert done.stdout.startswith("Enqueued 3 jobs in group ")
     assert [(job.command, job.parameters, job.queue) for job in jobs(cli)] == [
         (f"convert page-{n}.tif", {"index": n}, "images") for n in (7, 9, 10)
     ]
@@ -40,7 +40,9 @@ def test_a_sweep_is_a_job_for_each_combination(cli: Cli) -> None:
         *("-T", "sweep", "--", "train", "--lr={lr}", "{seed}"),
     )
     found = jobs(cli)
-    assert done.json == {"enqueued": 4, "ids": [job.id for job in found], "errors": []}
+    ids = [job.id for job in found]
+    (group,) = {job.group for job in found}
+    assert done.json == {"enqueued": 4, "ids": ids, "errors": [], "group": group}
     assert [job.argv for job in found] == [
         ("train", f"--lr={lr}", seed) for lr in ("0.1", "0.01") for seed in ("1", "2")
     ]
@@ -192,6 +194,7 @@ def test_a_dry_run_shows_and_stores_nothing(cli: Cli) -> None:
 def test_a_dry_run_as_json_has_whole_jobs(cli: Cli) -> None:
     done = cli.ok(
         *("enqueue", "--sweep", "lr=0.1,1", "--dry-run", "--json", "-t", "90s", "-e", "SECRET=x"),
+        *("--group", "g"),
         *("--", "train", "{lr}"),
     )
     assert done.json == {
@@ -203,6 +206,7 @@ def test_a_dry_run_as_json_has_whole_jobs(cli: Cli) -> None:
                 "argv": ["train", lr],
                 "timeout": 90,
                 "env": ["SECRET"],
+                "group": "g",
                 "parameters": {"index": index, "lr": lr},
                 "cwd": str(cli.folder),
             }
@@ -251,14 +255,15 @@ def test_what_stops_in_the_middle_says_where_and_can_go_on(cli: Cli, tmp_path: P
     assert done.json["enqueued"] == len(done.json["ids"]) == cli.queue.count() == 250_001
     told = (
         "Line 250,501: The parameter line is 140,000 bytes long; at most 130,048 can be handed to"
-        " a program: only the first 250,001 jobs are stored; the same command with --skip 250001"
-        " goes on behind them."
+        " a program: only the first 250,001 jobs are stored; the same command with --group"
+        f" {done.json['group']} --skip 250001 goes on behind them."
     )
     assert done.json["errors"] == [{"error": told}]
     assert told in done.stderr
     mended.write_text("".join(good))
     again = ("enqueue", "echo {}", "--each-line", str(mended), "--skip", "250001")
-    assert cli.ok(*again).stdout == "Enqueued 499 jobs.\n"
+    more = cli.ok(*again, "--group", done.json["group"])
+    assert more.stdout == f"Enqueued 499 jobs in group {done.json['group']}.\n"
     found = [job.parameters for job in cli.queue.list(limit=500)]
     assert found == [{"index": n, "line": str(n - 1)} for n in range(250_500, 250_000, -1)]
 

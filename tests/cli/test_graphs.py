@@ -187,6 +187,17 @@ class TestLooking:
         assert "not both" in cli.refused("graph", "c", "--json", "--format", "dot", code=2)
         assert "no job 'nobody'" in cli.refused("graph", "nobody", code=3)
 
+    def test_groups(self, cli: Cli) -> None:
+        cli.add("echo a", "--id", "a", "--group", "night")
+        cli.add("echo b", "--id", "b", "--group", "night", "--after", "a")
+        assert cli.ok("graph", "--group", "night").lines == [
+            "a pending  echo a",
+            "└─ b blocked  echo b",
+        ]
+        assert "No job is in group 'day'" in cli.refused("graph", "--group", "day", code=3)
+        assert "either the id" in cli.refused("graph", "a", "--group", "night", code=2)
+        assert "either the id" in cli.refused("graph", code=2)
+
     def test_states_have_their_colours_on_a_terminal(self, cli: Cli) -> None:
         fill(cli, "r", "a r")
         told = cli.on_terminal("graph", "a").stdout
@@ -362,7 +373,7 @@ class TestFiles:
 
     def test_it_is_said_which_is_which(self, cli: Cli) -> None:
         told = cli.ok("enqueue", "--graph", "-", input=GRAPH)
-        assert told.lines[0] == "Enqueued 4 jobs."
+        assert told.lines[0].startswith("Enqueued 4 jobs")
         assert [line.partition(":")[0] for line in told.lines[1:]] == [
             "report",
             "fetch",
@@ -433,7 +444,8 @@ class TestFiles:
         assert why in cli.refused("enqueue", *args, code=2)
 
     def test_an_empty_file_has_no_jobs(self, cli: Cli) -> None:
-        assert cli.ok("enqueue", "--graph", "-", input="\n").lines == ["Enqueued 0 jobs."]
+        (line,) = cli.ok("enqueue", "--graph", "-", input="\n").lines
+        assert line.startswith("Enqueued 0 jobs")
 
 
 def test_inside_a_job_parents_and_their_results_are_at_hand(cli: Cli) -> None:

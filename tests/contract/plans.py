@@ -118,6 +118,8 @@ VALUES: dict[str, Any] = {
     "to": -5,
     "vtime": 0,
 }
+VALUES |= {f"queue{n}": "queue 1" for n in range(32)} | {f"handler{n}": "" for n in range(32)}
+VALUES |= {f"limit{n}": 4 for n in range(32)}
 VALUES |= {name: None for name in (*EDITED, *RESTORED) if name not in VALUES}
 """A value for every name that a hot statement binds. Lists become what the dialect binds."""
 
@@ -136,6 +138,7 @@ HOT = [
     "CLAIM_CLASSES_AT_ONCE",
     "CLAIM_CLASSES_ALONE",
     "FIRST_OF_LINES",
+    "NEXT_HANDLERS",
     "LOCK_LINE",
     "USING",
     "SET_DEVICES",

@@ -1,7 +1,9 @@
 """Nodes with resources: what runs are told, what is never in use twice, and what survives what."""
 
 import os
+import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from queuectl import State
+from queuectl.inventory import find_gpus
 from tests.support import Lab, lab_in, wait_for
 
 TELL = 'echo "$CUDA_VISIBLE_DEVICES|$QUEUECTL_GPU|$QUEUECTL_CPU|$QUEUECTL_MEM"'
@@ -330,3 +333,10 @@ class TestFound:
         monkeypatch.setenv("PATH", f"{smi.parent}:{os.environ['PATH']}")
         lab.node("--resources", "auto", count=1)
         assert "gpu" not in lab.queue.nodes()[0]["resources"]
+
+    @pytest.mark.skipif(shutil.which("nvidia-smi") is None, reason="no NVIDIA driver here")
+    def test_those_that_are_really_here(self) -> None:
+        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
+        there = [line for line in listed.stdout.splitlines() if line.startswith("GPU ")]
+        shown = os.environ.get("CUDA_VISIBLE_DEVICES")
+        assert len(find_gpus()) == len(there) or shown is not None

@@ -24,7 +24,7 @@ from queuectl.cli.render import (
     write_table,
 )
 from queuectl.facts import Pause
-from queuectl.job import WAITING, Attempt, Job, signal_name
+from queuectl.job import NEEDS, WAITING, Attempt, Job, signal_name
 from queuectl.lifecycle import first_wait
 from queuectl.limits import at_once_of, given_keys
 from queuectl.parameters import legible
@@ -181,6 +181,8 @@ def facts(
         ("Stdin", None if job.stdin_bytes is None else size(job.stdin_bytes)),
         ("Tags", ", ".join(job.tags) or None),
         ("Keys", ", ".join(given_keys(job.keys)) or None),
+        ("Needs", _needs(job)),
+        ("Devices", _devices(job)),
         ("At once", _at_once(job)),
         ("Parameters", _parameters(job)),
         ("Unique", _unique(job)),
@@ -195,6 +197,21 @@ def facts(
 
 _AFTER_STATE = 3
 """Where among the facts stands what its run tells."""
+
+
+def _devices(job: Job) -> str | None:
+    """Name the devices that the newest run of a job was given."""
+    return ", ".join(f"{n} {','.join(map(str, at))}" for n, at in job.devices.items()) or None
+
+
+def _needs(job: Job) -> str | None:
+    """Say what a job needs of its node, and which labels that must have."""
+    if not job.handler.startswith(NEEDS):
+        return None
+    from queuectl.resources import needs_of, told_needs
+
+    needs = needs_of(job.handler)
+    return None if needs is None else told_needs(needs)
 
 
 def _result(value: Any) -> str:

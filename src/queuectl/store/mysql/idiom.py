@@ -17,6 +17,9 @@ from queuectl.store.rows import NewRow, named
 from queuectl.values import replace
 
 _SEQ, _DATA = JOB_COLUMNS.index("seq"), JOB_COLUMNS.index("data")
+SEEN_AT_ONCE = 256
+"""How many ready jobs are looked at to find the next handlers that they need: of one that many need
+all others are passed over, and of those that few need many are found at once."""
 SLOTS = 16
 """Over which each counter is spread, as the triggers do it: see the schema."""
 SMALL_CHANGE = 64 * 1024
@@ -50,14 +53,31 @@ class MysqlIdiom(Idiom):
         return {"handlers": json.dumps(named)}
 
     def _handlers(self) -> Iterator[str]:
-        """Yield all handlers that ready jobs need: here each step to the next is a statement."""
+        """Yield all handlers that ready jobs need: here each step is a statement."""
         for (queue,) in self.db.rows(self.sql.QUEUES_WITH_JOBS):
-            handler: str | None = ""
-            while handler is not None:
-                where = {"queue": queue, "handler": handler}
-                handler = self.db.value(self.sql.NEXT_HANDLER, **where)
-                if handler is not None:
-                    yield handler
+            handler, seen = "", SEEN_AT_ONCE
+            while seen == SEEN_AT_ONCE:
+                where = {"queue": queue, "handler": handler, "limit": SEEN_AT_ONCE}
+                found = self.db.rows(self.sql.NEXT_HANDLERS, **where)
+                seen = sum(jobs for _, jobs in found)
+                yield from (handler for handler, _ in found)
+                handler = found[-1][0] if found else ""
+
+    def first_of_lines(self, lines: Sequence[tuple[str, str, int]], now: int) -> list[Candidate]:
+        many: int = self.sql.LINES_AT_ONCE
+        found: list[Candidate] = []
+        for start in range(0, len(lines), many):
+            some = lines[start : start + many]
+            asked: dict[str, object] = {"now": now}
+            for n in range(many):
+                # Nothing is wanted of those that are left over.
+                queue, handler, limit = some[n] if n < len(some) else ("", "", 0)
+                asked |= {f"queue{n}": queue, f"handler{n}": handler, f"limit{n}": limit}
+            found += [
+                Candidate._make((*row, None, some[n][0], (), some[n][1]))
+                for n, *row in self.db.rows(self.sql.FIRST_OF_LINES, **asked)
+            ]
+        return found
 
     def candidates(
         self, lines: Mapping[str, Sequence[str]], offer: Offer, now: int

@@ -65,6 +65,26 @@ NEXT_HANDLER = """
 SELECT min(handler) FROM {jobs} FORCE INDEX (jobs_ready)
 WHERE ready = 1 AND queue = :queue AND handler > :handler
 """
+
+# The next of them, among so many ready jobs, and how many of these need each.
+NEXT_HANDLERS = """
+SELECT handler, count(*) FROM (
+    SELECT handler FROM {jobs} FORCE INDEX (jobs_ready)
+    WHERE ready = 1 AND queue = :queue AND handler > :handler ORDER BY handler LIMIT :limit
+) AS next GROUP BY handler ORDER BY handler
+"""
+
+# The first of several lines, each up to a limit of its own; others may claim them meanwhile.
+LINES_AT_ONCE = 32
+FIRST_OF_LINES = " UNION ALL ".join(
+    f"""(
+    SELECT {line}, priority, seq, crashes, run_at, vtime FROM {{jobs}} FORCE INDEX (jobs_ready)
+    WHERE ready = 1 AND queue = :queue{line} AND handler = :handler{line}
+        AND (expires_at IS NULL OR expires_at > :now)
+    ORDER BY urgency, vtime, seq LIMIT :limit{line}
+)"""
+    for line in range(LINES_AT_ONCE)
+)
 OLDEST = """
 SELECT min(run_at) FROM (
     SELECT run_at FROM {jobs} FORCE INDEX (jobs_ready)

@@ -400,6 +400,8 @@ def _templates() -> Environment:
             "count",
             "short",
             "size",
+            "used",
+            "amount",
             "part",
             "query",
             "when",

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from queuectl.report import used_text
+from queuectl.resources import WHOLE, told_amount
 from queuectl.when import human
 
 _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-Z\\-_])")
@@ -98,3 +100,13 @@ def _overwritten(line: str) -> str:
     for part in line.rstrip("\r").split("\r"):
         shown = part + shown[len(part) :]
     return shown
+
+
+def used(node: Mapping[str, Any]) -> str:
+    """Say how much of what a node has is in use."""
+    return used_text(dict(node))
+
+
+def amount(many: float, name: str) -> str:
+    """Write an amount of a resource."""
+    return told_amount(name, round(many * WHOLE))
