@@ -39,6 +39,7 @@ from queuectl.spool import own_files, result_file, sleep_file, token_of
 from queuectl.store.contract import Ended
 from queuectl.telling import LONGEST_RESULT, check_result
 from queuectl.tracecontext import Trace
+from queuectl.values import in_order
 
 LONGEST_ERROR = 1_000
 SUCCESS = Exited(0)
@@ -163,8 +164,7 @@ def read_report(
         run.stdout_bytes, run.stderr_bytes = report.stdout_bytes, report.stderr_bytes
         run.noted = report.noted
         if report.used is not None:
-            memory, cpu, read, written = report.used
-            run.used = Usage(peak_memory=memory, cpu_ms=cpu, read_bytes=read, written_bytes=written)
+            run.used = in_order(Usage, report.used)
         code = os.waitstatus_to_exitcode(report.status)
         run.outcome = outcome_of(run.job, code, report.how, settings)
         if report.how == wire.LEASE and outage:
