@@ -174,7 +174,9 @@ class Groups:
         few at a time, so that a million take no more memory.
         """
         self.get(name)
-        jobs = self._queue.iterate(Filter(groups=(name,)), oldest=True)
+        return self._rows(self._queue.iterate(Filter(groups=(name,)), oldest=True), last_lines)
+
+    def _rows(self, jobs: Iterator[Job], last_lines: bool) -> Iterator[Row]:
         while some := [*islice(jobs, PAGE)]:
             found = self._queue.results(some)
             for job in some:

@@ -113,7 +113,7 @@ class Graph:
     """A job with all that must end before it, and all that waits for its end."""
 
     id: str
-    """That of the job."""
+    """That of the job; of a group, `group` and its name."""
     nodes: tuple[Node, ...]
     """Each after those that it waits for."""
     links: tuple[Link, ...]

@@ -592,6 +592,10 @@ class Queue:
         """
         return relatives.graph(self.store, self.get(id), most=limit)
 
+    def graph_of_group(self, name: str, *, limit: int = 200) -> "Graph":
+        """Return the jobs of a group, and who of them waits for whom."""
+        return relatives.graph_of_group(self.store, name, most=limit)
+
     def taken_along(self, jobs: Iterable[Named], *, limit: int = 10_000) -> "Along":
         """Return which jobs are cancelled with these, as they wait for them and so can't run."""
         meant = [self.get(job) for job in finding.several("taken_along", jobs)]

@@ -6,12 +6,15 @@ All go level by level, with a set of what was seen, and no further than to some 
 from collections.abc import Iterable, Iterator, Sequence
 
 from queuectl.dependencies import IfParentFails, Verdict, Wanted, read_parent, verdict
+from queuectl.errors import NotFoundError
 from queuectl.facts import Edge
+from queuectl.filter import Filter
 from queuectl.graphs import in_order
 from queuectl.job import OPEN, Job, State
 from queuectl.lineage import Along, Graph, Link, Node, Relative, Root, Roots
 from queuectl.scope import reaches
 from queuectl.store.contract import Store, chunks
+from queuectl.values import replace
 
 AT_ONCE = 1_000
 """Jobs that are read at once."""
@@ -225,23 +228,32 @@ def graph(store: Store, job: Job, *, most: int = MOST_NODES) -> Graph:
 
     Parents that are gone are there by their ids.
     """
-    around = _Around(store, job, most)
+    around = _Around(store, [job], most)
     above, below = [job], [job]
     while above or below:
         above, below = around.parents_of(above), around.children_of(below)
-    return around.made()
+    return around.made(job.id)
+
+
+def graph_of_group(store: Store, name: str, *, most: int = MOST_NODES) -> Graph:
+    """Return the jobs of a group, and who of them waits for whom; the oldest, of many."""
+    found = store.jobs.select(Filter(groups=(name,)), limit=most + 1, oldest=True)
+    jobs = [job for job in found if reaches(job.queue)]
+    if not jobs:
+        raise NotFoundError(f"No job is in group {name!r}.")
+    made = _Around(store, jobs[:most], most).made(f"group {name}")
+    return made if len(found) <= most else replace(made, is_whole=False)
 
 
 class _Around:
     """A job and those around it, as far as there is room for them."""
 
-    def __init__(self, store: Store, job: Job, most: int) -> None:
+    def __init__(self, store: Store, jobs: Sequence[Job], most: int) -> None:
         self._store = store
-        self._job = job
-        self._jobs = {job.seq: job}
+        self._jobs = {job.seq: job for job in jobs}
         self._gone: dict[str, Edge] = {}
         """Those of which only the id is known, and how they ended."""
-        self._room = most - 1
+        self._room = most - len(jobs)
         self._is_whole = True
 
     def parents_of(self, jobs: Sequence[Job]) -> list[Job]:
@@ -280,8 +292,8 @@ class _Around:
         self._is_whole &= self._room >= 0
         return self._room >= 0
 
-    def made(self) -> Graph:
-        """Return them with all links between them."""
+    def made(self, id: str) -> Graph:
+        """Return them with all links between them, as the graph of what has this id."""
         jobs = sorted(self._jobs.values(), key=lambda job: job.seq)
         ids = [*self._gone, *(job.id for job in jobs)]
         places = {id: at for at, id in enumerate(ids)}
@@ -302,7 +314,7 @@ class _Around:
             above[places[link.child]].append(places[link.parent])
         nodes = [*(_ghost(id, edge) for id, edge in self._gone.items()), *map(_node, jobs)]
         return Graph(
-            id=self._job.id,
+            id=id,
             nodes=tuple(nodes[at] for at in in_order(above, lambda at: ids[at])),
             links=tuple(links),
             is_whole=self._is_whole,

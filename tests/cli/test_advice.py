@@ -62,7 +62,6 @@ def test_commands_of_other_tools(cli: Cli, typed: str, advice: str) -> None:
         ("enqueue true --in", "use --delay"),
         ("enqueue true --retry", "use --max-retries"),
         ("enqueue true --label", "use --tag"),
-        ("enqueue true --group", "use --queue"),
         ("enqueue true --limit", "is set on their queue: queue set NAME --limit N"),
         ("enqueue true --concurrency", "is set on their queue: queue set NAME --limit N"),
         ("enqueue true --throttle", "queue set NAME --rate 100/1m"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ def commands(cli: Cli) -> list[str | None]:
 
 def test_an_array_is_a_job_for_each_number(cli: Cli) -> None:
     done = cli.ok("enqueue", "convert page-{}.tif", "--array", "7,9-10%2", "-Q", "images")
-    assert done.stdout == "Enqueued 3 jobs.\n"
+    assert re.fullmatch(r"Enqueued 3 jobs in group array-[a-z2-7]{4}\.\n", done.stdout)
     assert [(job.command, job.parameters, job.queue) for job in jobs(cli)] == [
         (f"convert page-{n}.tif", {"index": n}, "images") for n in (7, 9, 10)
     ]
@@ -40,7 +41,10 @@ def test_a_sweep_is_a_job_for_each_combination(cli: Cli) -> None:
         *("-T", "sweep", "--", "train", "--lr={lr}", "{seed}"),
     )
     found = jobs(cli)
-    assert done.json == {"enqueued": 4, "ids": [job.id for job in found], "errors": []}
+    group = found[0].group
+    told = {"enqueued": 4, "ids": [job.id for job in found], "errors": []}
+    assert done.json == told | {"group": group}
+    assert {job.group for job in found} == {group}
     assert [job.argv for job in found] == [
         ("train", f"--lr={lr}", seed) for lr in ("0.1", "0.01") for seed in ("1", "2")
     ]
@@ -194,7 +198,11 @@ def test_a_dry_run_as_json_has_whole_jobs(cli: Cli) -> None:
         *("enqueue", "--sweep", "lr=0.1,1", "--dry-run", "--json", "-t", "90s", "-e", "SECRET=x"),
         *("--", "train", "{lr}"),
     )
-    assert done.json == {
+    found = done.json
+    groups = {job.pop("group") for job in found["jobs"]}
+    assert len(groups) == 1
+    assert groups.pop().startswith("sweep-")
+    assert found == {
         "dry_run": True,
         "would_enqueue": 2,
         "jobs": [
@@ -251,8 +259,8 @@ def test_what_stops_in_the_middle_says_where_and_can_go_on(cli: Cli, tmp_path: P
     assert done.json["enqueued"] == len(done.json["ids"]) == cli.queue.count() == 250_001
     told = (
         "Line 250,501: The parameter line is 140,000 bytes long; at most 130,048 can be handed to"
-        " a program: only the first 250,001 jobs are stored; the same command with --skip 250001"
-        " goes on behind them."
+        " a program: only the first 250,001 jobs are stored; the same command with"
+        f" --group {done.json['group']} --skip 250001 goes on behind them."
     )
     assert done.json["errors"] == [{"error": told}]
     assert told in done.stderr

@@ -96,6 +96,11 @@ class TestChange:
         put(store, schedule)
         assert store.schedules.all() == [schedule]
 
+    def test_its_request_may_stand_for_odd_bytes(self, store: Store) -> None:
+        request = {"command": "echo ä", "parameters": {"line": "\udcff", "index": 3}}
+        a_schedule(store, request=request)
+        assert one(store).request == request
+
     def test_what_may_be_missing_may(self, store: Store) -> None:
         schedule = a_schedule(store, next_at=None)
         assert store.schedules.all() == [schedule]

@@ -28,11 +28,12 @@ SHOWN = [
     "docs/traces.md",
     "docs/arrays.md",
     "docs/graphs.md",
+    "docs/groups.md",
 ]
 """Pages whose `console` blocks are sessions of one reader, in order."""
 PYTHON = [
     *("README.md", "docs/python.md", "docs/coming-from.md", "docs/arrays.md"),
-    "docs/graphs.md",
+    *("docs/graphs.md", "docs/groups.md"),
 ]
 PATIENCE = 110
 

@@ -52,7 +52,7 @@ def test_no_more_than_so_many_run_at_once_and_all_run(anywhere: Lab) -> None:
         *("enqueue", "--array", "1-60%3", "--max-retries", "0", "--cwd", str(lab.folder)),
         *("--", sys.executable, "-S", "count.py"),
     )
-    assert done.stdout == "Enqueued 60 jobs.\n", done.stderr
+    assert done.stdout.startswith("Enqueued 60 jobs"), done.stderr
     nodes = [lab.node("--drain", count=4) for _ in range(3)]
     for node in nodes:
         node.wait(120)

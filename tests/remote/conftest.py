@@ -77,3 +77,10 @@ def wait_there(queue: Queue) -> None:
     queue.schedules.add("backup", "0 3 * * *", "backup.sh", tz="UTC", env={"SECRET": "hush"})
     queue.webhooks.add("https://ops.example.com/hook", ["cancelled"], name="ops", queues=["odd"])
     queue.emit("paid", {"order": 7})
+    queue.enqueue_many(
+        [{"id": f"el-{n}", "command": "x", "parameters": {"lr": f"0.{n}"}} for n in range(3)],
+        group="sweep",
+        max_fails=2,
+        delay="2d",
+    )
+    queue.groups.on_done("sweep", "echo over")

@@ -82,6 +82,23 @@ queue list
 queue show mail --json
 queue show default
 queues
+groups
+groups --json
+groups -q
+groups nothing
+groups sweep
+progress --group sweep --once
+progress --group sweep --json
+progress --group nothing
+results --group sweep
+results --group sweep --csv
+results --group sweep --json --last-line
+results --group nothing
+list --group sweep -q
+list --group nothing
+wait --group sweep --timeout 1ms
+wait --group nothing
+explain el-1
 emitted
 emitted paid --json
 hook list
@@ -140,6 +157,15 @@ retry bad --from-step nothing
 retry bad --with command=true --dry-run
 retry bad
 retry --state dead
+enqueue "echo {}" --array 1-3 --group arr --max-fails 1 --on-done "echo over" --delay 1d -q
+enqueue true --group arr --on-done "echo again" --id el-4
+enqueue true --on-done "echo again"
+cancel el-1 el-4
+cancel --group arr --dry-run
+retry --group sweep
+cancel --group arr --json
+retry --group arr
+retry --group nothing
 cancel m1 nothing --reason enough
 cancel m1
 cancel --tag a --dry-run
@@ -221,6 +247,7 @@ ALIKE = (
     (r"\S+@\S+|laptop \(web\)", "WHO"),
     (r"sqlite:\S+?/queue.db|http://127.0.0.1:\d+", "WHERE"),
     (r"\(\d+\.\d\d s\)", "(SPAN)"),
+    (r"\"left\": [\d.]+", "left"),
     (r"whsec_\S+", "SECRET"),
     (r"-{3,}", "---"),
     (r" +", " "),

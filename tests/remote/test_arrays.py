@@ -26,8 +26,9 @@ def test_elements_come_through_whole(pair: Pair) -> None:
 
 def test_the_command_does_the_same_through_a_server(pair: Pair) -> None:
     told = []
+    given = ("-Q", "odd", "--at-once", "1", "--group", "one")
     for lab in (pair.near, pair.far):
-        done = lab.run("enqueue", "x {lr}", "--sweep", "lr=1,2", "-Q", "odd", "--at-once", "1")
+        done = lab.run("enqueue", "x {lr}", "--sweep", "lr=1,2", *given)
         assert done.returncode == 0, done.stderr
         told.append(done.stdout)
         last = lab.run("list", "-Q", "odd", "--columns", "command,parameters", "--limit", "2")

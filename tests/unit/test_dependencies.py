@@ -10,9 +10,13 @@ from queuectl.dependencies import (
     IfParentFails,
     Verdict,
     Wanted,
+    follows_failures,
+    parent_in,
     parent_text,
     read_parent,
     verdict,
+    why_cancelled,
+    why_stopped,
 )
 from queuectl.job import FINISHED, State
 
@@ -57,3 +61,32 @@ def test_a_parent_is_read_as_it_was_written(id: str, wanted: Wanted) -> None:
 )
 def test_how_a_parent_is_named(text: str, parent: tuple[str, Wanted]) -> None:
     assert read_parent(text) == parent
+
+
+class TestFallout:
+    @pytest.mark.parametrize("came_to", [State.DEAD, State.CANCELLED])
+    @pytest.mark.parametrize("parent", ["a", "group night shift", "a is dead", "its parent b"])
+    def test_the_parent_is_found_in_what_is_said(self, parent: str, came_to: State) -> None:
+        said = why_cancelled(parent, Wanted.OK, came_to)
+        assert parent_in(said) == parent
+
+    @pytest.mark.parametrize(
+        "reason",
+        [
+            None,
+            "",
+            "cancelled by me: its parent a is dead",
+            why_cancelled("a", Wanted.OK, State.CANCELLED, was_removed=True),
+            why_cancelled("a", Wanted.FAIL, State.COMPLETED),
+            why_cancelled("a", Wanted.OK, State.CANCELLED, was_unneeded=True),
+            why_stopped("g"),
+        ],
+    )
+    def test_other_reasons_name_none(self, reason: str | None) -> None:
+        assert parent_in(reason) is None
+
+    def test_a_group_that_was_stopped(self) -> None:
+        assert follows_failures(why_stopped("g"), "g")
+        assert not follows_failures(why_stopped("g"), "h")
+        assert not follows_failures(why_stopped("g"), None)
+        assert not follows_failures(None, "g")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from queuectl import Queue, State, relatives
+from queuectl import NotFoundError, Queue, State, relatives
 from queuectl.lineage import Graph
 from queuectl.scope import keeping_to
 from tests.support import Lab
@@ -163,6 +163,19 @@ class TestGraph:
         assert [node.id for node in found.nodes] == ["n18", "n19", "n20", "n21", "n22"]
         assert not found.is_whole
         assert queue.graph_of("n20", limit=40).is_whole
+
+    def test_a_group_is_drawn_with_the_links_among_its_jobs(self, queue: Queue) -> None:
+        fill(queue, "outside")
+        for id, *after in (["a", "outside"], ["b", "a"], ["c", "a:any"]):
+            queue.enqueue(f"echo {id}", id=id, group="nightly", after=after)
+        found = queue.graph_of_group("nightly")
+        assert [node.id for node in found.nodes] == ["a", "b", "c"]
+        assert edges(found) == {("a", "b"), ("a", "c")}
+        assert found.is_whole
+        some = queue.graph_of_group("nightly", limit=2)
+        assert ([node.id for node in some.nodes], some.is_whole) == (["a", "b"], False)
+        with pytest.raises(NotFoundError, match="No job is in group 'weekly'"):
+            queue.graph_of_group("weekly")
 
     def test_a_parent_that_is_gone_is_there_by_its_id(self, queue: Queue) -> None:
         fill(queue, "r", "a r:any")

@@ -182,7 +182,7 @@ def tell(
             for name, found in (("existing", batch.existing), ("dropped", batch.dropped))
             if found
         }
-        if group is not None:
+        if group is not None and ids:
             there["group"] = group
         new = len(ids) - len(batch.existing)
         write_json({"enqueued": new, "ids": ids, "errors": list(bad)} | there)
@@ -191,7 +191,7 @@ def tell(
             write(safe(id))
     else:
         told = f"Enqueued {plural(len(batch.ids) - len(batch.existing), 'job')}"
-        told += "" if group is None else f" in group {safe(group)}"
+        told += "" if group is None or not batch.ids else f" in group {safe(group)}"
         if batch.existing:
             many = len(batch.existing)
             told += f"; {many:,} {'was' if many == 1 else 'were'} there already (unique)"

@@ -472,6 +472,7 @@ BY_NAME: dict[str, Completer] = {
         "--daemon --db --each-json --each-line --exec --file --graph --lines --log --stdin".split(),
         complete_files,
     ),
+    **dict.fromkeys(("--each-line", "--each-json"), complete_files),
     **dict.fromkeys(("--access-log", "--socket", "--tls-cert", "--tls-key"), complete_files),
     **dict.fromkeys(("file", "source", "target", "text"), complete_files),
 }

@@ -1,6 +1,7 @@
 """`graph`: the jobs around a job, as a tree, or for Graphviz, Mermaid and programs."""
 
 from collections.abc import Iterable, Iterator
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -36,9 +37,11 @@ MOST = 250_000
     queuectl graph 7f3k --format dot > graph.dot    # dot -Tsvg draws it
     queuectl graph 7f3k --format mermaid
     queuectl graph 7f3k --json
+    queuectl graph --group nightly             # all jobs of a group
     """,
 )
-@click.argument("id", type=JOB_ID, metavar="ID")
+@click.argument("id", type=JOB_ID, required=False, metavar="[ID]")
+@click.option("--group", metavar="NAME", help="The jobs of this group instead.")
 @click.option(
     "--format",
     "form",
@@ -55,17 +58,22 @@ MOST = 250_000
     help=f"So many jobs, the nearest; 0 for {MOST:,}.  [default: {LIMIT}]",
 )
 @json_option
-def graph(id: str, form: str, limit: int, as_json: bool) -> None:
+def graph(id: str | None, group: str | None, form: str, limit: int, as_json: bool) -> None:
     """Show a job with all that must end before it, and all that waits for its end.
 
     In the tree, jobs stand below those that they wait for. One that waits for several stands below
     the first of them, and is only named again below the others. What a job wants of the one above
-    it is said if it isn't that it completes.
+    it is said if it isn't that it completes. With --group, it is the jobs of a group.
     """
+    if (id is None) == (group is None):
+        raise click.UsageError("Give either the id of a job, or --group NAME")
     if as_json and form not in ("tree", "json"):
         raise click.UsageError(f"Give either --json or --format {form}, not both")
     with open_queue() as queue:
-        found = queue.graph_of(id, limit=limit or MOST)
+        if group is not None:
+            found = queue.graph_of_group(group, limit=limit or MOST)
+        else:
+            found = queue.graph_of(id or "", limit=limit or MOST)
     if as_json or form == "json":
         from queuectl.report import graph_dict
 
@@ -73,7 +81,8 @@ def graph(id: str, form: str, limit: int, as_json: bool) -> None:
     else:
         write_lines(_lines(found, form))
     if not found.is_whole:
-        more = again(f"graph {found.id} --limit 0")
+        which = found.id if group is None else f"--group {quote(group)}"
+        more = again(f"graph {which} --limit 0")
         say(f"There are more than {len(found.nodes):,} jobs; see them with: {more}")
 
 

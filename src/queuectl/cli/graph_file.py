@@ -150,7 +150,7 @@ def values_of(found: Plan, now: int) -> Iterator[Values]:
 
 def put_in_group(entries: Sequence[Entry], given: dict[str, Any]) -> None:
     """Have a graph be a group of a name of its own, unless some of its jobs say otherwise."""
-    if given.get("group") is None and not any("group" in one.fields for one in entries):
+    if given.get("group") is None and entries and not any("group" in one.fields for one in entries):
         from queuectl.groups import new_name
 
         given["group"] = new_name("graph")

@@ -10,6 +10,7 @@ import click
 
 from queuectl.cli.command import Command
 from queuectl.cli.interrupts import raised
+from queuectl.cli.notes import again
 from queuectl.cli.options import DURATION, json_option, open_queue
 from queuectl.cli.render import (
     STATE_COLOURS,
@@ -35,7 +36,9 @@ CLEAR = "\x1b[H\x1b[J"
 HIDE, UNHIDE = "\x1b[?25l", "\x1b[?25h"
 SHORTEST_INTERVAL = 100
 NAMED = 3
-"""Paused jobs that are named, of many."""
+"""Paused jobs, or stopped groups, that are named, of many."""
+GROUPS = 100
+"""Of very many groups, so many of the newest are looked at."""
 
 EXAMPLES = """
 queuectl status
@@ -110,6 +113,7 @@ def describe(queue: "Queue") -> list[str]:
         lines += [*_queues(found), ""]
     lines += _workers(found, now)
     lines += _paused_jobs(found)
+    lines += _stopped_groups(queue)
     if found.states[State.PROCESSING]:
         lines += _told(queue)
     facts = [("Next scheduled", _due(found, now)), ("Held", _held(found)), ("Database", found.url)]
@@ -227,6 +231,17 @@ def _paused_jobs(found: "Status") -> list[str]:
     who = found.paused_jobs[0][1] if len(ids) == 1 else None
     by = "" if who is None else f" by {who.who} since {local(who.at)}"
     return ["", safe(f"{plural(len(ids), 'running job')} paused{by}: {named}")]
+
+
+def _stopped_groups(queue: "Queue") -> list[str]:
+    """Return a line that names groups which were stopped, and how to start one again."""
+    stopped = [group for group in queue.groups.newest(GROUPS) if group.stopped_at is not None]
+    if not stopped:
+        return []
+    names = [group.name for group in stopped[:NAMED]]
+    more = f" and {len(stopped) - NAMED} more" if len(stopped) > NAMED else ""
+    what = f"Too many jobs are dead, so these groups were stopped: {', '.join(names)}{more}"
+    return ["", safe(f"{what}; start one again with: {again(f'retry --group {quote(names[0])}')}")]
 
 
 _NODE_COLUMNS = (

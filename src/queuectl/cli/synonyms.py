@@ -160,7 +160,7 @@ OPTIONS: Mapping[str, str] = {
     **_all("--in --countdown --defer", "--delay"),
     **_all("--retry --tries --attempts --max-tries", "--max-retries"),
     **_all("--name --label --labels --title --tags --job-name", "--tag"),
-    **_all("--group --partition --pool --topic", "--queue"),
+    **_all("--partition --pool --topic", "--queue"),
     **_all("--dir --chdir --workdir --directory -C", "--cwd"),
     **_all("--deadline --ttl --expires", "--expire"),
     **_all("--time-limit --max-time --walltime", "--timeout"),

@@ -12,9 +12,8 @@ if TYPE_CHECKING:
 
 RESULT, PROGRESS = b"QUEUECTL_RESULT", b"QUEUECTL_PROGRESS"
 """The variables that name files in it."""
-_BEFORE = "/tmp/queuectl."
-_PATIENCE = 30.0
-"""Seconds that an engine may take to remove a container."""
+BEFORE = "/tmp/queuectl."
+"""What the names of folders of runs begin with; pid and start time of their guards follow."""
 _MOST = 2**21
 """Bytes of a result that are brought home; the node takes less."""
 
@@ -28,7 +27,7 @@ class Outbox:
         """Make it for a user, and tell the run of it; raises OSError."""
         me = os.getpid()
         name = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in token)
-        self._path = f"{_BEFORE}{me}.{tree.process_start(me)}.{name}"
+        self._path = f"{BEFORE}{me}.{tree.process_start(me)}.{name}"
         self._home = env.get(RESULT, b"")
         os.mkdir(self._path, 0o700)
         os.chown(self._path, account.uid, account.gid)
@@ -67,32 +66,3 @@ def bring_home(path: str, home: bytes) -> None:
         os.write(fd, data)
     finally:
         os.close(fd)
-
-
-def sweep() -> None:
-    """Remove the folders of guards that are gone."""
-    with suppress(OSError):
-        for name in os.listdir(os.path.dirname(_BEFORE)):
-            path = f"{os.path.dirname(_BEFORE)}/{name}"
-            pid, _, rest = path.removeprefix(_BEFORE).partition(".")
-            start = rest.partition(".")[0]
-            if not path.startswith(_BEFORE) or not (pid.isdecimal() and start.isdecimal()):
-                continue
-            if not tree.same_process(int(pid), int(start)):
-                _remove(path)
-
-
-def _remove(path: str) -> None:
-    """Remove the folder of a run, and before it the container, if it had one."""
-    import shutil
-
-    # Loaded late, as it loads this.
-    from queuectl.guard.containers import left_in
-
-    removal = left_in(path) if os.stat(path, follow_symlinks=False).st_uid == os.geteuid() else None
-    if removal is not None:
-        import subprocess
-
-        with suppress(OSError, subprocess.TimeoutExpired):
-            subprocess.run(removal, capture_output=True, timeout=_PATIENCE, check=False)
-    shutil.rmtree(path, ignore_errors=True)

@@ -149,6 +149,10 @@ class Calls(Protocol):
         """Return a job with all that must end before it, and all that waits for it."""
 
     @reads
+    def graph_of_group(self, name: str, limit: int) -> Graph:
+        """Return the jobs of a group, and who of them waits for whom."""
+
+    @reads
     def taken_along(self, ids: list[str], limit: int) -> Along:
         """Say which jobs are cancelled with these."""
 

@@ -376,6 +376,9 @@ class RemoteQueue(Queue):
     def graph_of(self, id: Named, *, limit: int = 200) -> "Graph":
         return self._ask.graph_of(finding.name_of(id), limit)
 
+    def graph_of_group(self, name: str, *, limit: int = 200) -> "Graph":
+        return self._ask.graph_of_group(name, limit)
+
     def taken_along(self, jobs: Iterable[Named], *, limit: int = 10_000) -> "Along":
         several = finding.several("taken_along", jobs)
         return self._ask.taken_along([finding.name_of(job) for job in several], limit)

@@ -5,6 +5,7 @@ from typing import Any
 
 from queuectl.facts import Event
 from queuectl.job import Job, State
+from queuectl.parameters import is_plain
 from queuectl.schedule import Missed, Overlap, Schedule, after_end
 from queuectl.store.contract import Topic
 from queuectl.store.database import Database
@@ -53,6 +54,9 @@ def row_of(schedule: Schedule) -> dict[str, Any]:
     """Return what goes into the columns of a schedule."""
     row = {name: getattr(schedule, name) for name in _COLUMNS}
     request = json.dumps(dict(schedule.request), ensure_ascii=False)
+    if not is_plain(request):
+        # Parameters may stand for bytes that no store has as they are.
+        request = json.dumps(dict(schedule.request))
     return row | {
         "request": request,
         "missed": schedule.missed.value,

@@ -551,6 +551,32 @@ TESTED = tells(
         "duration_ms": COUNT,
     }
 )
+GROUP = tells(
+    {
+        "name": TEXT,
+        "state": {"type": "string", "enum": ["open", "completed", "dead", "cancelled"]},
+        **dict.fromkeys(("jobs", "done", "open", "completed", "dead", "cancelled"), COUNT),
+        "not_needed": COUNT,
+        "max_fails": or_null(COUNT),
+        "stopped": FLAG,
+        "stopped_at": or_null(TIME),
+        "made_at": TIME,
+        "over_at": or_null(TIME),
+        "rounds": COUNT,
+        "left": or_null(SECONDS),
+    }
+)
+GROUP_RESULT = tells(
+    {
+        "id": TEXT,
+        "parameters": {"type": "object"},
+        "state": STATE,
+        "exit_code": or_null({"type": "integer"}),
+        "duration": or_null(SECONDS),
+        "result": ANY,
+        "last_line": or_null(TEXT),
+    }
+)
 PROBLEM = tells({"type": TEXT, "title": TEXT, "status": COUNT, "detail": TEXT})
 PROBLEM["properties"]["field"] = TEXT | {"description": "What of the body it is about."}
 _JOB = _job()
@@ -562,6 +588,8 @@ SCHEMAS: dict[str, Json] = {
     "Emitted": EMITTED,
     "Event": EVENT,
     "Finding": FINDING,
+    "Group": GROUP,
+    "GroupResult": GROUP_RESULT,
     "Job": _JOB,
     "Graph": GRAPH,
     "JobWhole": tells(

@@ -69,6 +69,12 @@ FILTERS = (
         many=True,
     ),
     Param(
+        name="group",
+        schema=schemas.NAME,
+        about="Only jobs of this group; repeatable.",
+        many=True,
+    ),
+    Param(
         name="due",
         schema={"type": "string", "enum": list(DUE)},
         about="Only jobs that wait: for their time (later), or no longer for that (now).",

@@ -122,7 +122,8 @@ def change_many(call: Call) -> Lines:
     """Do the same to many jobs: those with these ids, or all that fit a filter.
 
     What became of each is a line of JSON, as soon as it can't be undone any more. With `dry_run`
-    nothing is changed, and the lines say what would be.
+    nothing is changed, and the lines say what would be. To `retry` a `group` means its dead jobs,
+    and those that were cancelled because of dead ones, unless a `state` is said.
     """
     said = call.said("do", "ids", "filter", "reason", "to", "dry_run", need=("do",))
     change = _change(call, said)
@@ -131,6 +132,8 @@ def change_many(call: Call) -> Lines:
     dry_run = flag(said, "dry_run")
     if "filter" in said:
         which = asking.filter_in(call, said["filter"])
+        if said["do"] == "retry" and which.groups and not which.states:
+            change = changes.repairing(change)
         return Lines(values=_matching(call, which, change, dry_run=dry_run))
     ids = said["ids"]
     if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids):

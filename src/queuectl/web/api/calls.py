@@ -192,6 +192,10 @@ class Answers:
         return self._queue.graph_of(self.get(id), limit=max(1, min(limit, MOST_NODES)))
 
     @allowed()
+    def graph_of_group(self, name: str, limit: int) -> Graph:
+        return self._queue.graph_of_group(name, limit=max(1, min(limit, MOST_NODES)))
+
+    @allowed()
     def taken_along(self, ids: list[str], limit: int) -> Along:
         jobs = self._some(ids[:MOST_ALONG])
         return self._queue.taken_along(jobs, limit=max(0, min(limit, MOST_ALONG)))
