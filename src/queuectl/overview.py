@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from queuectl import roster, told
+from queuectl import roster
 from queuectl.explain import (
     Crew,
     Reason,
@@ -279,6 +279,8 @@ def _with_usage(store: Store, which: Filter, found: "Stats") -> "Stats":
     from queuectl.report import spread
 
     over = replace(which, states=FINISHED)
+    from queuectl import told
+
     used = told.usages(store, [*listing.jobs(store, over, limit=LOOKED_AT)]).values()
     return replace(
         found,

@@ -48,6 +48,7 @@ FOR_PLACE = FOR_ALL | {
     "queuectl.job",
     "queuectl.place",
     "queuectl.settings",
+    "queuectl.sizes",
     "queuectl.values",
     "queuectl.when",
 }  # fmt: skip
@@ -64,6 +65,7 @@ FOR_ENQUEUE = (
         "queuectl.cli.expand",
         "queuectl.cli.notes",
         "queuectl.cli.options",
+        "queuectl.bound_values",
         "queuectl.cli.program",
         "queuectl.facts",
         "queuectl.fields",
@@ -78,6 +80,7 @@ FOR_ENQUEUE = (
         "queuectl.scope",
         "queuectl.sharing",
         "queuectl.store",
+        "queuectl.store.changed",
         "queuectl.store.administration",
         "queuectl.store.clock",
         "queuectl.store.contract",
