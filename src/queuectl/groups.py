@@ -237,7 +237,7 @@ class Groups:
         """Have a job run once all jobs of a group have ended, however, and return it.
 
         There is one for each group: asked for again, it is the one that is there, whatever is said
-        now. It isn't in the group; its runs are told the name as `QUEUECTL_GROUP`.
+        now. It isn't in the group; its runs are told the name, as QUEUECTL_GROUP.
         """
         self.get(name)
         batch = self._queue.enqueue_many([following(name, what, fields)])

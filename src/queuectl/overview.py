@@ -275,12 +275,10 @@ def stats(
 
 def _with_usage(store: Store, which: Filter, found: "Stats") -> "Stats":
     """Add what the newest runs have used: of some, as all of them would have to be read."""
-    from queuectl import listing
+    from queuectl import listing, told
     from queuectl.report import spread
 
     over = replace(which, states=FINISHED)
-    from queuectl import told
-
     used = told.usages(store, [*listing.jobs(store, over, limit=LOOKED_AT)]).values()
     return replace(
         found,
