@@ -54,7 +54,6 @@ _ABSENT = ""
     examples="""
     queuectl groups                          # the newest first
     queuectl groups nightly array-x7k2
-    queuectl groups --json | jq '.[] | select(.dead > 0).name'
     """,
 )
 @click.argument("group_names", nargs=-1, metavar="[NAME]...")
@@ -221,7 +220,6 @@ def line_of(group: "Group", now: int) -> str:
     queuectl results --group sweep-x7k2
     queuectl results --group sweep-x7k2 --csv > results.csv
     queuectl results --group nightly --last-line     # of those without a result
-    queuectl results --group sweep-x7k2 --json | jq '.[] | select(.state == "dead")'
     """,
 )
 @click.option("--group", required=True, metavar="NAME", help="The group that it is about.")
