@@ -398,7 +398,7 @@ def _within(layer: Layer, name: str, value: object) -> tuple[str, Any]:
 RESERVED_ENVIRONMENT = frozenset(
     "db db_path toml color debug complete token plain_http"
     " job_id attempt queue worker node run owner schedule scheduled_for result progress"
-    " parents handover hook hook_of hook_attempt hook_exit_code type"
+    " parents group handover hook hook_of hook_attempt hook_exit_code type"
     " index line line_stem line_name line_folder line_name_stem".split()
 )
 """`QUEUECTL_…` names that aren't settings: what people set besides, what jobs are told, and what we
