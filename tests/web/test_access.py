@@ -160,6 +160,7 @@ TABLE: dict[str, tuple[set[Role], bool]] = {
     "POST /calls/parents": (VIEW, True),
     "POST /calls/children": (VIEW, True),
     "POST /calls/graph_of": (VIEW, True),
+    "POST /calls/graph_of_group": (VIEW, True),
     "POST /calls/taken_along": (VIEW, True),
     "POST /calls/usages": (VIEW, True),
     "POST /calls/groups_named": (VIEW, False),
