@@ -92,8 +92,8 @@ def test_options_of_other_tools(cli: Cli, typed: str, advice: str) -> None:
 
 
 def test_a_command_in_quotes_is_not_asked_for_quotes(cli: Cli) -> None:
-    told = cli.refused("enqueue", "sleep 1", "--nope", code=2)
-    assert told == "queuectl: There is no option --nope. See queuectl enqueue --help."
+    told = cli.refused("enqueue", "sleep 1", "--zzz", code=2)
+    assert told == "queuectl: There is no option --zzz. See queuectl enqueue --help."
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_what_looks_like_a_slip_is_noted_and_stored_all_the_same(cli: Cli) -> No
         ),
         (("ls", "/", "--color"), "There is no option --color; put the command in quotes"),
         (("ls", "--priorty", "5"), "There is no option --priorty; did you mean --priority?"),
-        (("--id", "x", "--nope"), "There is no option --nope. See"),
+        (("--id", "x", "--zzz"), "There is no option --zzz. See"),
     ],
 )
 def test_options_of_the_command_itself(cli: Cli, args: tuple[str, ...], hint: str) -> None:
