@@ -760,9 +760,10 @@ class TestVerify:
             ("INSERT INTO counts VALUES ('default', 'dead', 0, 5, 0)", "counter"),
             ("INSERT INTO counts VALUES ('nowhere', 'pending', 0, 1, 1)", "counter"),
             (
-                "INSERT INTO attempts SELECT 999, number, node, host, worker, started_at,"
-                " finished_at, duration_ms, outcome, exit_code, signal, error, stdout_bytes,"
-                " stderr_bytes FROM attempts",
+                "INSERT INTO attempts (seq, number, node, host, worker, started_at, finished_at,"
+                " duration_ms, outcome, exit_code, signal, error, stdout_bytes, stderr_bytes)"
+                " SELECT 999, number, node, host, worker, started_at, finished_at, duration_ms,"
+                " outcome, exit_code, signal, error, stdout_bytes, stderr_bytes FROM attempts",
                 "attempts",
             ),
             ("INSERT INTO outputs VALUES (999, 1, x'00', x'00')", "outputs"),

@@ -62,8 +62,7 @@ def doctor(as_json: bool) -> int:
         told = {"database": without_secrets(place.url), "ok": healthy, "findings": findings}
         write_json({**told, "bounds": [ability.as_dict() for ability in abilities()]})
     else:
-        _write_abilities(abilities())
-        _write(findings)
+        _write(findings, abilities())
         if trouble is None:
             say("Jobs weren't read; queuectl db check sees whether all of them are whole.")
     if trouble is not None:
@@ -86,8 +85,8 @@ def _write_abilities(abilities: "Sequence[Ability]") -> None:
     write()
 
 
-def _write(findings: Sequence[dict[str, Any]]) -> None:
-    """Print what is wrong, the worst first, then what is in order, then the sum."""
+def _write(findings: Sequence[dict[str, Any]], abilities: "Sequence[Ability]") -> None:
+    """Print what is wrong, the worst first, then what is in order and can be, then the sum."""
     for level, name in TITLES.items():
         if chosen := [finding for finding in findings if finding["level"] == level]:
             heading(name)
@@ -100,6 +99,7 @@ def _write(findings: Sequence[dict[str, Any]]) -> None:
         heading("OK")
         write_facts(fine)
         write()
+    _write_abilities(abilities)
     counts = [sum(finding["level"] == level for finding in findings) for level in TITLES]
     nouns = ("error", "warning", "note")
     told = ", ".join(plural(count, noun) for count, noun in zip(counts, nouns, strict=True))

@@ -376,6 +376,22 @@ FROM json_to_recordset(:rows) AS r (
 """,
 )
 
+# Who waits for jobs, one job after the other along the index: of a limit alone, the planner would
+# think that any rows will do, and read the table from its beginning.
+OPEN_EDGES = """
+SELECT e.parent, e.child, e.wanted
+FROM unnest(CAST(:seqs AS bigint[])) AS p (seq) CROSS JOIN LATERAL (
+    SELECT parent, child, wanted FROM {edges} WHERE parent = p.seq AND came_to IS NULL
+    ORDER BY child LIMIT :limit
+) AS e LIMIT :limit
+"""
+CHILDREN = """
+SELECT e.child, e.parent, e.parent_id, e.wanted, e.came_to, e.met
+FROM unnest(CAST(:seqs AS bigint[])) AS p (seq) CROSS JOIN LATERAL (
+    SELECT * FROM {edges} WHERE parent = p.seq ORDER BY came_to, child LIMIT :limit
+) AS e LIMIT :limit
+"""
+
 # -- by hand --------------------------------------------------------------------
 
 # Apply transitions to jobs that don't run, if they are still as they were read. What is put in line
