@@ -59,7 +59,7 @@ MOST = 250_000
 )
 @json_option
 def graph(id: str | None, group: str | None, form: str, limit: int, as_json: bool) -> None:
-    """Show a job with all that must end before it, and all that waits for its end.
+    """Show what a job waits for, and what waits for it, as a graph.
 
     In the tree, jobs stand below those that they wait for. One that waits for several stands below
     the first of them, and is only named again below the others. What a job wants of the one above

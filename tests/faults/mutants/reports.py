@@ -18,13 +18,13 @@ MUTANTS: Sequence[Mutant] = (
         broken="A node claims jobs that it has no handler for.",
         edits=[
             Edit(
-                old="if not serving.handlers:",
+                old="if not serving.has_lines:",
                 new="if serving.handlers is None:",
                 inside="Idiom.lines",
             ),
             Edit(
-                old="if serving.handlers:",
-                new='serving = type(serving)(handlers=("*",))\n        if serving.handlers:',
+                old="if serving.has_lines:",
+                new='serving = type(serving)(handlers=("*",))\n        if serving.has_lines:',
                 inside="Idiom._look",
             ),
         ],
@@ -33,7 +33,12 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="handlers-forgotten-in-register",
         broken="The register forgets what a node handles.",
-        edits=[Edit(old="in_order, handlers, no_commands)", new="in_order, (), no_commands)")],
+        edits=[
+            Edit(
+                old="in_order, handlers, no_commands, resources",
+                new="in_order, (), no_commands, resources",
+            )
+        ],
         tests=[f"{DATA}::TestWhoHandles::test_a_node_tells_what_it_handles[sqlite]"],
     ),
     Mutant(
