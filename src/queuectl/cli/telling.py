@@ -102,7 +102,7 @@ def _print_result(id: str, *, as_json: bool) -> None:
 def progress(
     percent: str | None, note: str, group: str | None, once: bool, as_json: bool
 ) -> int | None:
-    """Tell inside a job how far it has come, or show how far a group is.
+    """Tell inside a job how far it is, or show how far a group is.
 
     What a job tells is said by status, list, show and wait.
 
