@@ -61,7 +61,7 @@ _ABSENT = ""
 @quiet_option
 @json_option
 def groups(group_names: tuple[str, ...], limit: int | None, quiet: bool, as_json: bool) -> None:
-    """List groups, the newest first: how many of their jobs there are, and how these ended.
+    """List groups: how many of their jobs ended how.
 
     It takes as long with a million jobs in them as with ten. With names, these groups are listed.
     A group that is over is completed, dead if one of its jobs is, or else cancelled. One is stopped
@@ -231,7 +231,7 @@ def line_of(group: "Group", now: int) -> str:
 )
 @json_option
 def results(group: str, as_csv: bool, last_line: bool, as_json: bool) -> None:
-    """Show what the jobs of a group came to: a row for each, in the order of the line.
+    """Show what the jobs of a group came to: a table.
 
     The columns are the id, the parameters of the jobs (of an array, a sweep, or lines), the state,
     the exit code, the seconds of the last run, and the result as JSON. With --json, each is an
