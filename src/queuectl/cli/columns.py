@@ -19,7 +19,7 @@ _SHOWN = {field.name: field.kind for field in FIELDS if field.is_shown}
 PLAIN = (
     *(f.name for f in fields(Job) if f.name in _SHOWN),
     *("schedule", "scheduled_for", "held", "paused_at", "paused_by"),
-    *("task", "type", "data_base64", "hook", "hook_of", "trace_id", "progress"),
+    *("task", "type", "data_base64", "hook", "hook_of", "trace_id", "at_once", "progress"),
 )
 """The fields of a job as `--json` has them."""
 
