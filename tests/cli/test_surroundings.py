@@ -121,6 +121,7 @@ def test_no_value_of_a_variable_is_shown_anywhere(cli: Cli) -> None:
     look("enqueue", "false", *one, "--max-retries", "0", "--id", "dead")
     look("enqueue", "true", "--env-all", "--id", "done", "--stdin", "-", input=secret)
     look("enqueue", "sleep 100", *one, "--id", "later", "--queue", "idle")
+    look("enqueue", "sleep 100", *one, "--group", "g", "--after", "later", "--queue", "idle")
     look("enqueue", "x", "--env", wrong)
     look("enqueue", json.dumps({"command": "x", "env": f"A={secret}"}))
     look("enqueue", json.dumps({"command": "x", "env": {"A": [secret]}}))
@@ -146,6 +147,7 @@ def test_no_value_of_a_variable_is_shown_anywhere(cli: Cli) -> None:
         *(("pause", "--job", "dead"), ("resume", "done"), ("pause", "later")),
         *(("queue", "list"), ("queue", "show", "idle"), ("queue", "set", "idle", "--limit", "9")),
         *(("status",), ("list",), ("stats",), ("events",), ("list", "--text", "hush")),
+        *(("graph", "later"), ("graph", "--group", "g"), ("groups",), ("results", "--group", "g")),
         *(("explain", id) for id in ids),
         *((name, id) for id in ids for name in ("show", "output", "events")),
         *(("logs", *ids[:2]), ("logs", "-a", "dead"), ("wait", *ids[:2])),
