@@ -61,8 +61,7 @@ def test_02_a_failing_job_is_retried_after_2_and_4_seconds_then_dead(lab: Lab) -
     # Not before its time, by the store's own clock; how soon after depends on the machine.
     assert waits[0] >= 2000
     assert waits[1] >= 4000
-    assert "(in 2s)" in log
-    assert "(in 4s)" in log
+    assert log.count("; retry at ") == 2
     assert f"job {id} dead" in log
     assert id in lab.run("dlq", "list").stdout
 
