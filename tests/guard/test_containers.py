@@ -95,12 +95,12 @@ class TestCommandLine:
         assert flags({}) == []
 
     def test_what_is_started_and_what_ends_it(self, guard: Harness, engine: Engine) -> None:
-        bounds = {"image": "the-image", "nproc": 7, "mounts": ["/srv:/work:rw"]}
+        bounds = {"image": "the-image", "nproc": 7, "mounts": ["/srv:/site:rw"]}
         options: dict[str, Any] = {
             "bounds": bounds,
             "env": {"SECRET": "hidden value"},
             "told": {b"QUEUECTL_JOB_ID": b"x"},
-            "cwd": "/work/inside",
+            "cwd": "/site/inside",
         }
         run = guard.shell("echo $SECRET $QUEUECTL_JOB_ID; exit 3", **options)
         ended = guard.end(run)
@@ -114,8 +114,8 @@ class TestCommandLine:
         out = f"/tmp/{name}/out:/run/queuectl"
         assert started[3:] == [
             *("--label", "queuectl=run", "--env=SECRET", "--env=QUEUECTL_JOB_ID"),
-            *("--env=QUEUECTL_RUN", "--pids-limit", "7", "--volume", "/srv:/work:rw"),
-            *("--volume", out, "--workdir", "/work/inside", "the-image"),
+            *("--env=QUEUECTL_RUN", "--pids-limit", "7", "--volume", "/srv:/site:rw"),
+            *("--volume", out, "--workdir", "/site/inside", "the-image"),
             *("/bin/sh", "-c", "echo $SECRET $QUEUECTL_JOB_ID; exit 3"),
         ]
         assert inspected == ["inspect", "--format", "{{.State.OOMKilled}}", name]
