@@ -61,6 +61,8 @@ def test_all_are_run_once_and_in_order(lab: Lab) -> None:
     lab.queue.wait(*ids)
     assert lab.lines("ran") == [f"{id} 1" for id in ids[1:]]
     assert all(job.attempts == 1 for job in jobs(lab, ids))
+    # The log is written after what has happened is stored.
+    wait_for(lambda: len(started(lab, ids)) == len(ids), "the log to tell")
     assert started(lab, ids) == ids
 
 
