@@ -17,8 +17,9 @@ def long_job(lab: Lab, name: str) -> str:
     """A job that notes its pid and attempt, and then hangs the first time it runs."""
     ledger = lab.folder / "ledger"
     return (
-        f"echo $$ > {lab.folder}/{name}.pid; echo {name} $QUEUECTL_ATTEMPT >> {ledger};"
-        f" echo started; [ $QUEUECTL_ATTEMPT -gt 1 ] || sleep 1000"
+        f"echo {name} $QUEUECTL_ATTEMPT >> {ledger}; echo started;"
+        # Last, as whoever finds it may kill the job at once.
+        f" echo $$ > {lab.folder}/{name}.pid; [ $QUEUECTL_ATTEMPT -gt 1 ] || sleep 1000"
     )
 
 
