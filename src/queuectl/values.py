@@ -75,6 +75,16 @@ def in_order(kind: type[T], values: Iterable[Any]) -> T:
     return made  # type: ignore[no-any-return]
 
 
+def _replace_in_row(row: Any, changes: dict[str, Any]) -> Any:
+    """Make a row like another one, of which a few values are others."""
+    values = list(row)
+    for name, value in changes.items():
+        if name not in row._places_:
+            raise TypeError(f"{type(row).__name__}() has no field {name!r}")
+        values[row._places_[name]] = value
+    return tuple.__new__(type(row), values)
+
+
 def _row_in_order(kind: Any, values: Iterable[Any]) -> Any:
     made = tuple.__new__(kind, values)
     if len(made) != len(kind._values_):
@@ -149,6 +159,7 @@ def _rowclass(*, frozen: bool, slots: bool, kw_only: bool) -> Callable[[type[Any
             "__eq__": _is_equal_row,
             "__ne__": _is_other_row,
             "__reduce__": _reduce_row,
+            "_places_": {spec.name: at for at, spec in enumerate(known)},
         }
         return _made_anew(cls, readers | more | _description(known, kw_only), of=(tuple,))
 
@@ -275,6 +286,8 @@ def _fields(of: Any) -> tuple[_Field, ...]:
 
 
 def _replace(value: Any, **changes: Any) -> Any:
+    if isinstance(value, tuple):
+        return _replace_in_row(value, changes)
     kept = {
         spec.name: getattr(value, spec.name) for spec in value._values_ if spec.name not in changes
     }
