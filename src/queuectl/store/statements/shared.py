@@ -534,6 +534,18 @@ GROUPS_LIKE = """
 SELECT name FROM {groups} WHERE name >= :prefix AND name < :beyond ORDER BY name LIMIT :limit
 """
 
+# How many jobs of each group run: they are few, and found by their nodes.
+RUNNING_OF_GROUPS = """
+SELECT "group", count(*) FROM {jobs}
+WHERE state = 'processing' AND node >= '' AND "group" IS NOT NULL GROUP BY "group"
+"""
+
+# Who waits for a group, or did.
+CHILDREN_OF_GROUP = """
+SELECT child, parent, parent_id, wanted, came_to, met FROM {edges}
+WHERE parent = (SELECT seq FROM {groups} WHERE name = :name) + :groups_at LIMIT :limit
+"""
+
 # Make sure that there is one; and what it has come to.
 ADD_GROUP = "INSERT INTO {groups} (name, made_at) VALUES (:name, :now) {or_nothing[name]}"
 COUNT_GROUP = """
