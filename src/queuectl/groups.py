@@ -15,7 +15,7 @@ from queuectl.errors import NotFoundError, UsageError, did_you_mean
 from queuectl.explain import Reason
 from queuectl.facts import Batch, Group
 from queuectl.filter import Filter
-from queuectl.job import WAITING, Job, Output, span
+from queuectl.job import WAITING, Job, Output, Usage, span
 from queuectl.place import Place
 from queuectl.request import by_name, check_name, read_duration
 from queuectl.store.contract import Store
@@ -76,6 +76,8 @@ class Row:
     result: Any = None
     """What its run told, if it completed and told something."""
     has_result: bool = False
+    peak_memory: int | None = None
+    """The most bytes that its newest run used at once, if that is known."""
     last_line: str | None = None
     """The last line that it wrote, if it has no result and that was asked for."""
 
@@ -94,6 +96,9 @@ class Asked(Protocol):
 
     def results(self, jobs: Sequence[Job]) -> dict[int, Any]:
         """Return the results of jobs, by their places."""
+
+    def usages(self, jobs: Sequence[Job]) -> dict[int, Usage]:
+        """Return what the newest runs of jobs used, by their places."""
 
     def output(self, id: Job, attempt: int | None = None) -> Output:
         """Return what the newest run of a job wrote."""
@@ -178,7 +183,7 @@ class Groups:
 
     def _rows(self, jobs: Iterator[Job], last_lines: bool) -> Iterator[Row]:
         while some := [*islice(jobs, PAGE)]:
-            found = self._queue.results(some)
+            found, usages = self._queue.results(some), self._queue.usages(some)
             for job in some:
                 has_result = job.seq in found
                 needs_line = last_lines and not has_result and job.attempts > 0
@@ -186,6 +191,7 @@ class Groups:
                     job=job,
                     result=found.get(job.seq),
                     has_result=has_result,
+                    peak_memory=usages[job.seq].peak_memory if job.seq in usages else None,
                     last_line=self._last_line(job) if needs_line else None,
                 )
 

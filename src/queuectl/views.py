@@ -86,6 +86,7 @@ def result_dict(row: "Row") -> dict[str, Any]:
         "state": job.state.value,
         "exit_code": job.exit_code,
         "duration": seconds(job.duration_ms),
+        "peak_memory": row.peak_memory,
         "result": row.result,
         "last_line": row.last_line,
     }

@@ -233,8 +233,9 @@ class TestResults:
         cli.queue.enqueue({"command": "echo a; echo b", "group": "s"})
         run_all(cli)
         rows = [*csv.reader(StringIO(cli.ok("results", "--group", "s", "--csv").stdout))]
-        assert rows[0] == ["id", "index", "x", "name", "state", "exit_code", "duration", "result"]
-        assert [[*row[1:6], row[7]] for row in rows[1:]] == [
+        used = ["duration", "peak_memory"]
+        assert rows[0] == ["id", "index", "x", "name", "state", "exit_code", *used, "result"]
+        assert [[*row[1:6], row[8]] for row in rows[1:]] == [
             ["1", "1", "a b", "completed", "0", "[1, 1]"],
             ["2", "1", "c", "completed", "0", "[1, 1]"],
             ["3", "2", "a b", "dead", "1", ""],
@@ -244,6 +245,9 @@ class TestResults:
         found = cli.ok("results", "--group", "s", "--json", "--last-line").json
         assert [row["last_line"] for row in found] == [None, None, "out 2", "out 2", "b"]
         assert found[0]["result"] == [1, 1]
+        assert [str(row["peak_memory"] or "") for row in found] == [row[7] for row in rows[1:]]
+        usages = cli.queue.usages(cli.queue.list()).values()
+        assert {row["peak_memory"] for row in found} == {one.peak_memory for one in usages}
         assert found[0]["parameters"] == {"index": 1, "x": "1", "name": "a b"}
         shown = cli.ok("results", "--group", "s", "--last-line").lines
         assert shown[0].split()[:4] == ["ID", "INDEX", "X", "NAME"]

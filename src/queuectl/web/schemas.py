@@ -573,6 +573,7 @@ GROUP_RESULT = tells(
         "state": STATE,
         "exit_code": or_null({"type": "integer"}),
         "duration": or_null(SECONDS),
+        "peak_memory": or_null(COUNT),
         "result": ANY,
         "last_line": or_null(TEXT),
     }
