@@ -26,6 +26,8 @@ from queuectl.values import dataclass, replace
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from queuectl.lineage import Along, Relative, Roots
+
 PAGE = 500
 """Jobs whose results are read at once."""
 LOOKS = 10_000
@@ -171,6 +173,40 @@ class Groups:
         return overview.explain_unstarted(
             self._store, self._place, some, {job.queue for job in some}
         )
+
+    def running(self) -> dict[str, int]:
+        """Count the jobs of groups that run now: of each group of which any does, by its name."""
+        return self._store.groups.running()
+
+    def roots(self, name: str) -> "Roots":
+        """Return what keeps blocked jobs of a group from running, as far as some of them tell.
+
+        Those are the newest, as many as `why` looks at.
+        """
+        from queuectl import relatives
+
+        return relatives.roots_of_group(self._store, name, most=LOOKED_AT, looks=LOOKS)
+
+    def children(self, name: str, *, limit: int = 1_000) -> "list[Relative]":
+        """Return jobs that wait for a group, or did; of very many, some."""
+        from queuectl import relatives
+
+        return relatives.children_of_group(self._store, name, limit=limit)
+
+    def follower(self, name: str) -> Job | None:
+        """Return the job that runs when a group is over, if there is one: see `on_done`."""
+        key = unique_key(name)
+        found = (child.job for child in self.children(name))
+        return next((job for job in found if job is not None and job.unique_key == key), None)
+
+    def taken_along(self, name: str, *, limit: int = 10_000) -> "Along":
+        """Return which other jobs are cancelled if a group is: they wait for it, or its jobs.
+
+        Of a group of more jobs than the limit, the newest tell.
+        """
+        from queuectl import relatives
+
+        return relatives.along_with_group(self._store, self.get(name), most=limit)
 
     def results(self, name: str, *, last_lines: bool = False) -> Iterator[Row]:
         """Yield the jobs of a group in the order of the line, with what they came to.
