@@ -4,7 +4,7 @@ How a group stands is read from its one row, where its jobs are counted: it take
 million jobs in it as with ten.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -215,10 +215,13 @@ class Groups:
         few at a time, so that a million take no more memory.
         """
         self.get(name)
-        return self._rows(self._queue.iterate(Filter(groups=(name,)), oldest=True), last_lines)
+        jobs = self._queue.iterate(Filter(groups=(name,)), oldest=True)
+        return self.rows(jobs, last_lines=last_lines)
 
-    def _rows(self, jobs: Iterator[Job], last_lines: bool) -> Iterator[Row]:
-        while some := [*islice(jobs, PAGE)]:
+    def rows(self, jobs: Iterable[Job], *, last_lines: bool = False) -> Iterator[Row]:
+        """Yield jobs with what they came to, as `results` does."""
+        rest = iter(jobs)
+        while some := [*islice(rest, PAGE)]:
             found, usages = self._queue.results(some), self._queue.usages(some)
             for job in some:
                 has_result = job.seq in found

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from queuectl.errors import NotFoundError, QueuectlError
 from queuectl.facts import Emitted, QueueInfo
+from queuectl.filter import Filter
 from queuectl.job import WAITING, Job, State
 from queuectl.limits import Limits
 from queuectl.report import (
@@ -44,6 +45,8 @@ TICKS_SHOWN = 5
 """Ticks to come, and ticks that were, that are told of a schedule."""
 CHILDREN_SHOWN = 100
 """Jobs that wait for a job, and are told of it."""
+BLOCKED_COUNTED = 100
+"""Blocked jobs of a group that are counted, so that it costs the same however many there are."""
 ROOTS_SHOWN = 20
 """Jobs that are told of all that keep those of a group from running."""
 WAITING_OVERLAPS = (Overlap.LATEST, Overlap.ALL, Overlap.CANCEL)
@@ -117,10 +120,14 @@ def group_whole(queue: "Queue", group: "Group") -> dict[str, Any]:
     follower = queue.groups.follower(group.name) if children else None
     waiting = group.open > told["running"]
     roots = queue.groups.roots(group.name) if waiting else None
+    blocked = Filter(groups=(group.name,), states=(State.BLOCKED,))
+    held = queue.search(blocked, limit=BLOCKED_COUNTED) if waiting else None
     return {
         **told,
         "waits_for": [one.as_dict() for one in queue.groups.why(group.name)] if waiting else [],
         "kept_by": [root_dict(root) for root in roots.found[:ROOTS_SHOWN]] if roots else [],
+        "blocked": 0 if held is None else len(held.jobs),
+        "blocked_more": held is not None and held.next is not None,
         "children": [relative_dict(one) for one in children[:CHILDREN_SHOWN]],
         "on_done": None if follower is None else {"id": follower.id, "state": str(follower.state)},
     }

@@ -606,6 +606,8 @@ SCHEMAS: dict[str, Json] = {
             **GROUP,
             "waits_for": array(ref("Reason")),
             "kept_by": array(ref("Root")),
+            "blocked": COUNT,
+            "blocked_more": FLAG,
             "children": array(ref("Relative")),
             "on_done": or_null(tells({"id": TEXT, "state": STATE})),
         }
