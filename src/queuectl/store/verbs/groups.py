@@ -1,5 +1,6 @@
 """Verbs about groups: reading how they are counted."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from queuectl.facts import Edge, Group
@@ -45,7 +46,7 @@ class SqlGroups(Groups):
 
     def running(self) -> dict[str, int]:
         rows = self._db.rows(self._sql.RUNNING_OF_GROUPS)
-        return {name: int(jobs) for name, jobs in rows}
+        return dict(Counter(name for (name,) in rows if name is not None))
 
     def children(self, name: str, *, limit: int) -> list[Edge]:
         if not storable(name):
