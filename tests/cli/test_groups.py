@@ -3,6 +3,7 @@
 import csv
 import json
 from io import StringIO
+from typing import Any
 
 import pytest
 
@@ -125,6 +126,24 @@ class TestProgress:
         assert "--once is for --group" in cli.refused("progress", "4", "--once", code=2)
         cli.add("true")
         assert "no group 'g'" in cli.refused("progress", "--group", "g", code=3)
+
+
+class TestCancel:
+    def test_it_says_who_goes_with_it_that_waits_for_the_group(self, cli: Cli) -> None:
+        fill(cli, a="true", b="true")
+        jobs: list[dict[str, Any]] = [
+            {"id": "behind", "after_group": ["g"]},
+            {"id": "outside", "after": ["b"]},
+            {"id": "anyhow", "after_group": ["g:any"]},
+        ]
+        cli.queue.enqueue_many([{"command": "true", **job} for job in jobs])
+        told = cli.ok("cancel", "--group", "g", "--dry-run", "--json").json
+        assert (told["changed"], sorted(told["along"]["ids"])) == (2, ["behind", "outside"])
+        cli.ok("cancel", "--group", "g")
+        gone = {job.id for job in cli.queue.list(state=State.CANCELLED)}
+        assert gone == {"a", "b", "behind", "outside"}
+        told = cli.ok("cancel", "--all", "--dry-run", "--json").json
+        assert (told["changed"], told["along"]["ids"]) == (1, [])
 
 
 class TestRetry:

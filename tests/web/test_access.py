@@ -454,6 +454,7 @@ def test_names_that_no_database_keeps(server: Server, path: str) -> None:
 def test_names_that_no_path_can_have(anyone: Client, name: str) -> None:
     assert anyone.post("/jobs", {"command": "true", "id": name}).status == 400
     assert anyone.post("/jobs", {"command": "true", "queue": name}).status == 400
+    assert anyone.post("/jobs", {"command": "true", "group": name}).status == 400
     assert anyone.put(f"/jobs/{name.replace('.', '%2e')}", {"command": "true"}).status == 400
 
 

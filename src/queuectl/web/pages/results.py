@@ -6,7 +6,6 @@ are read, a few at a time, of which no more is kept than by what they are sorted
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 from queuectl.errors import NotFoundError
@@ -38,7 +37,8 @@ _SORT = Param(
     schema=schemas.TEXT,
     about="Sort by a column, such as duration, parameter.lr or result.loss; -duration: backwards.",
 )
-_FIXED = ("state", "duration", "memory")
+_OF_RUNS = ("result", "memory")
+"""Columns for which more has to be read than the jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,9 @@ def _line(call: Call, group: Group, after: Job | None) -> Iterable[Job]:
 def _sorted(call: Call, group: Group, sort: str, after: str | None) -> list[Job]:
     """Return a page of the jobs of a group, and one more, sorted by a column."""
     name = sort.removeprefix("-")
-    rows = islice(call.queue.groups.results(group.name), MOST_SORTED)
+    jobs = call.queue.iterate(Filter(groups=(group.name,)), limit=MOST_SORTED, oldest=True)
+    is_of_runs = name.partition(".")[0] in _OF_RUNS
+    rows = call.queue.groups.rows(jobs) if is_of_runs else (Row(job=job) for job in jobs)
     ids = in_order(((_value(row, name), row.job.id) for row in rows), backwards=sort[:1] == "-")
     if after is not None and after not in ids:
         raise NotFoundError(f"Job {after} isn't in group {group.name!r}.")
