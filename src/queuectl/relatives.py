@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from queuectl.dependencies import IfParentFails, Verdict, Wanted, read_parent, verdict
 from queuectl.errors import NotFoundError
-from queuectl.facts import Edge
+from queuectl.facts import Edge, Group
 from queuectl.filter import Filter
 from queuectl.graphs import in_order
 from queuectl.job import OPEN, Job, State
@@ -54,6 +54,17 @@ def children(store: Store, job: Job, *, limit: int) -> list[Relative]:
     there = _at(store, [edge.child for edge in edges])
     return [
         _relative(edge, child.id, child)
+        for edge in edges
+        if (child := there.get(edge.child)) is not None and reaches(child.queue)
+    ]
+
+
+def children_of_group(store: Store, name: str, *, limit: int) -> list[Relative]:
+    """Return jobs that wait for a group, or did, as they were enqueued; of very many, some."""
+    edges = store.groups.children(name, limit=limit)
+    there = _at(store, [edge.child for edge in edges])
+    return [
+        _relative(replace(edge, is_group=False), child.id, child)
         for edge in edges
         if (child := there.get(edge.child)) is not None and reaches(child.queue)
     ]
@@ -158,6 +169,19 @@ def _members(store: Store, edge: Edge, state: State) -> list[Job]:
     return list(found.jobs)
 
 
+def roots_of_group(store: Store, name: str, *, most: int, looks: int) -> Roots:
+    """Return what keeps the newest blocked jobs of a group from running: of so many at most.
+
+    So many jobs of the group are looked at to find these.
+    """
+    horizon = store.jobs.horizon(Filter(groups=(name,)), looks=looks)
+    which = Filter(groups=(name,), states=(State.BLOCKED,))
+    last = None if horizon is None else horizon.seq
+    blocked = store.jobs.select(which, limit=most + 1, last=last)
+    found = roots(store, blocked[:most])
+    return found if horizon is None and len(blocked) <= most else replace(found, is_whole=False)
+
+
 class _Ahead:
     """Jobs and what they wait for, read more at a time as more is asked for."""
 
@@ -212,37 +236,65 @@ def along(store: Store, jobs: Sequence[Job], *, most: int = MOST_ALONG) -> Along
     These are taken to be cancelled, or removed, while they are open: what is over takes nothing
     along any more.
     """
-    level = [job for job in jobs if job.state in OPEN and job.has_children]
-    seen = {job.seq for job in jobs}
+    edges = _open_edges(store, [job for job in jobs if job.state in OPEN], most + 1)
+    return _along(store, _over(store, edges), {job.seq for job in jobs}, most)
+
+
+def along_with_group(store: Store, group: Group, *, most: int = MOST_ALONG) -> Along:
+    """Return which other jobs are cancelled if the open ones of a group are.
+
+    Those that wait for these, and those that wait for the group itself: it is over then.
+    """
+    listed = store.jobs.select(Filter(groups=(group.name,)), limit=most + 1)
+    jobs = [job for job in listed if job.state in OPEN]
+    over = _over(store, _open_edges(store, jobs, most + 1))
+    if jobs:
+        edges = store.groups.children(group.name, limit=most + 1)
+        came_to = State.DEAD if group.dead else State.CANCELLED
+        over += _over(store, [edge for edge in edges if edge.came_to is None], came_to)
+    found = _along(store, over, {job.seq for job in jobs}, most, without=group.name)
+    return found if len(listed) <= most else replace(found, is_whole=False)
+
+
+def _along(
+    store: Store, over: list[Job], seen: set[int], most: int, without: str | None = None
+) -> Along:
+    """Return jobs that are over, and all whom their ends cancel; `without` those of a group."""
     ids: list[str] = []
     for _ in range(LEVELS):
-        if not level:
-            return Along(ids=tuple(ids))
-        over = _over(store, level, most - len(ids) + 1)
-        fresh = [job for job in over if job.seq not in seen]
+        fresh = [job for job in {job.seq: job for job in over}.values() if job.seq not in seen]
         seen.update(job.seq for job in fresh)
-        ids += [job.id for job in fresh if reaches(job.queue)]
+        told = [job for job in fresh if without is None or job.group != without]
+        ids += [job.id for job in told if reaches(job.queue)]
         if len(over) > most or len(ids) > most:
             break
-        level = [job for job in fresh if job.has_children]
+        edges = _open_edges(store, fresh, most - len(ids) + 1)
+        if not edges:
+            return Along(ids=tuple(ids))
+        over = _over(store, edges)
     return Along(ids=tuple(ids[:most]), is_whole=False)
 
 
-def _over(store: Store, jobs: Sequence[Job], most: int) -> list[Job]:
-    """Return the jobs that are over if these are cancelled, the children of these only."""
-    edges = [
+def _open_edges(store: Store, jobs: Sequence[Job], most: int) -> list[Edge]:
+    """Return who waits for the ends of these jobs."""
+    having = [job for job in jobs if job.has_children]
+    return [
         edge
-        for some in chunks(jobs, AT_ONCE)
+        for some in chunks(having, AT_ONCE)
         for edge in store.jobs.children(some, limit=most)
         if edge.came_to is None
     ]
+
+
+def _over(store: Store, edges: Sequence[Edge], came_to: State = State.CANCELLED) -> list[Job]:
+    """Return the children that are over if those they wait for come to this."""
     there = _at(store, [edge.child for edge in edges])
     found: dict[int, Job] = {}
     for edge in edges:
         child = there.get(edge.child)
         if child is not None and child.state == State.BLOCKED:
             how = IfParentFails(child.if_parent_fails or IfParentFails.BLOCK)
-            if verdict(Wanted(edge.wanted), State.CANCELLED, how) == Verdict.OVER:
+            if verdict(Wanted(edge.wanted), came_to, how) == Verdict.OVER:
                 found[child.seq] = child
     return list(found.values())
 

@@ -18,6 +18,9 @@ PAGES = {
     "job": f"/jobs/{scene.LIVE}",
     "dead-job": "/jobs/bounce-3",
     "dead": "/dead",
+    "groups": "/groups",
+    "group": "/groups/ocr",
+    "results": f"/groups/{scene.SWEEP}/results?sort=result.loss",
     "queues": "/queues",
     "queue": "/queues/mail",
     "schedules": "/schedules",
@@ -34,8 +37,8 @@ PAGES = {
     "limits": "/queues/mail/limits",
 }
 """What is to be seen in which picture."""
-DARK = ("overview", "job")
-NARROW = ("overview", "jobs")
+DARK = ("overview", "job", "group")
+NARROW = ("overview", "jobs", "groups")
 WIDE, PHONE = {"width": 1180, "height": 720}, {"width": 390, "height": 760}
 
 

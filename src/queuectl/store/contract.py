@@ -431,6 +431,17 @@ class Groups(ABC):
     def like(self, prefix: str, limit: int = 10) -> list[str]:
         """Return names of groups that begin with a prefix, in order."""
 
+    @abstractmethod
+    def running(self) -> dict[str, int]:
+        """Count the jobs of groups that run: of each group of which any does, by its name.
+
+        Costs as much as there are jobs that run, however many wait.
+        """
+
+    @abstractmethod
+    def children(self, name: str, *, limit: int) -> list[Edge]:
+        """Return who waits for a group, or did, in the order of the line: of very many, some."""
+
 
 class Runs(ABC):
     """Claiming jobs and ending their runs."""

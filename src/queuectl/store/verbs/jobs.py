@@ -323,14 +323,14 @@ class SqlJobs(Jobs):
     def parents(self, jobs: Sequence[Job]) -> list[Edge]:
         seqs = self._idiom.bind([job.seq for job in jobs])
         rows = self._db.rows(self._sql.PARENTS, seqs=seqs) if jobs else []
-        return [_edge(*row) for row in sorted(rows)]
+        return [edge_of(*row) for row in sorted(rows)]
 
     def children(self, jobs: Sequence[Job], *, limit: int) -> list[Edge]:
         if not jobs:
             return []
         seqs = self._idiom.bind([job.seq for job in jobs])
         rows = self._db.rows(self._sql.CHILDREN, seqs=seqs, limit=limit)
-        return [_edge(*row) for row in sorted(rows, key=_by_parent)]
+        return [edge_of(*row) for row in sorted(rows, key=_by_parent)]
 
     @property
     def unsettled(self) -> bool:
@@ -388,7 +388,8 @@ class SqlJobs(Jobs):
 _by_parent = itemgetter(1, 0)
 
 
-def _edge(child: int, parent: int, id: str, wanted: str, came_to: str | None, met: int) -> Edge:
+def edge_of(child: int, parent: int, id: str, wanted: str, came_to: str | None, met: int) -> Edge:
+    """Return what a row says of who waits for whom."""
     from queuectl.store.changed import GROUPS_AT
 
     return Edge(
