@@ -6,10 +6,11 @@ They have jobs of all queues, and so aren't told of to who is let in for some qu
 from collections.abc import Iterator
 from typing import Any
 
-from queuectl.report import group_dict
+from queuectl.report import graph_dict, group_dict
 from queuectl.views import result_dict
 from queuectl.web import schemas
 from queuectl.web.api import asking
+from queuectl.web.api.jobs import GRAPH_LIMIT
 from queuectl.web.call import Call, Lines
 from queuectl.web.route import LINES, Group, Param, Scope
 
@@ -36,6 +37,16 @@ def list_groups(call: Call) -> list[dict[str, Any]]:
 def show_group(call: Call) -> dict[str, Any]:
     """Say how far a group is: how many of its jobs are done, and how long the rest may take."""
     return group_dict(call.queue.groups.get(call.path["name"]), call.queue.now())
+
+
+@group.get("/groups/{name}/graph", query=(GRAPH_LIMIT,), answers=schemas.ref("Graph"))
+def show_graph(call: Call) -> dict[str, Any]:
+    """Return the jobs of a group, and who of them waits for whom.
+
+    That is as with `GET /jobs/{id}/graph`; of more jobs than the limit, it is the oldest.
+    """
+    limit = call.query.get("limit", 200)
+    return graph_dict(call.queue.graph_of_group(call.path["name"], limit=limit))
 
 
 @group.get(
