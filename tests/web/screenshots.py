@@ -17,6 +17,9 @@ PAGES = {
     "jobs": "/jobs",
     "job": f"/jobs/{scene.LIVE}",
     "dead-job": "/jobs/bounce-3",
+    "blocked-job": "/jobs/night-report",
+    "graph": "/jobs/night-report/graph",
+    "relatives": "/jobs/merge/relatives",
     "dead": "/dead",
     "queues": "/queues",
     "queue": "/queues/mail",
@@ -34,8 +37,8 @@ PAGES = {
     "limits": "/queues/mail/limits",
 }
 """What is to be seen in which picture."""
-DARK = ("overview", "job")
-NARROW = ("overview", "jobs")
+DARK = ("overview", "job", "graph")
+NARROW = ("overview", "jobs", "graph")
 WIDE, PHONE = {"width": 1180, "height": 720}, {"width": 390, "height": 760}
 
 

@@ -337,7 +337,10 @@ document.addEventListener("click", (event) => {
   if (!button) return;
   if (button.dataset.do) act(button);
   else if (button.dataset.undo) undo(button.dataset.undo, true);
-  else if (button.dataset.group) bulk(button.dataset.group, { ids: JSON.parse(button.dataset.ids) });
+  else if (button.dataset.group) {
+    const { group, ids, filter } = button.dataset;
+    bulk(group, filter ? { filter: JSON.parse(filter) } : { ids: JSON.parse(ids) });
+  }
   else if (button.dataset.bulk) {
     const bar = document.getElementById("bulk");
     if (document.getElementById("bulk-which").value === "all") {
@@ -553,6 +556,20 @@ function gone() {
 const FIELDS = "input:not([type=checkbox]), textarea, select";
 const isChanged = (field) => (field.options ? ![...field.selectedOptions].every((one) => one.defaultSelected) : field.value !== field.defaultValue);
 
+// Of a drawing that stands as it did only what has changed is put anew; says whether it does.
+function patched(piece, made) {
+  const { frame } = piece.dataset;
+  const [old, fresh] = [piece, made].map((one) => [...one.querySelectorAll("[data-part]")]);
+  if (!frame || frame !== made.dataset.frame || old.length !== fresh.length) return false;
+  old.forEach((one, at) => {
+    if (one.isEqualNode(fresh[at])) return;
+    const focused = one.contains(document.activeElement);
+    one.replaceWith(fresh[at]);
+    if (focused) fresh[at].querySelector("a")?.focus({ preventScroll: true });
+  });
+  return true;
+}
+
 // What somebody writes just now is left alone.
 function put(fresh) {
   const current = main.querySelector("[data-row].at")?.dataset.row;
@@ -566,6 +583,8 @@ function put(fresh) {
     }
     const made = document.importNode(other, true);
     localise(made);
+    if (patched(piece, made)) continue;
+    if (made.dataset.frame) piece.dataset.frame = made.dataset.frame;
     const same = piece.contains(focused) ? [...piece.querySelectorAll("a, button")].indexOf(focused) : -1;
     const scrolled = [...piece.querySelectorAll(".scroll")].map((one) => one.scrollLeft);
     const open = [...piece.querySelectorAll("details[open][id]")].map((one) => one.id);
@@ -643,6 +662,7 @@ function listen() {
 
 localise(document);
 sayHere();
+document.querySelector(".drawing .here")?.scrollIntoView({ block: "nearest", inline: "center" });
 setInterval(() => localise(document), 10000);
 if (main.querySelector("[data-live]")) {
   listen();
