@@ -5,7 +5,7 @@ How it looks in which colours is said by the style sheet, and by the template wh
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 
 from queuectl.folding import Box, Folded, Tie
@@ -24,6 +24,8 @@ COLUMNS = 26
 TIMES = "\N{MULTIPLICATION SIGN}"
 MOST_LINES = 3_000
 """Lines that are drawn; of more it is said how many there are."""
+MOST_TOLD = 300
+"""Lines that say in words what they are; of more, the tree below does."""
 CONDITIONS = ("ok", "fail", "any")
 WANTED = {"ok": "complete", "fail": "fail", "any": "end, however"}
 """What the one that is waited for has to do."""
@@ -71,6 +73,7 @@ class Line:
     path: str
     kind: str
     about: str
+    """What it says; nothing if there are very many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,26 +112,29 @@ def sketch(folded: Folded, about: str, unfolded: str) -> Sketch:
     boxes = tuple(_box(at, box, layout, about, unfolded) for at, box in enumerate(folded.boxes))
     ports = tuple(_ports(ties, boxes))
     ends = {port.key: port for port in ports}
-    lines = tuple(_line(tie, boxes, bends[tie.parent, tie.child], ends, layout) for tie in ties)
+    lines = tuple(
+        _line(
+            tie,
+            _way(tie, boxes, bends[tie.parent, tie.child], ends, layout),
+            _tie_said(tie, boxes) if len(ties) <= MOST_TOLD else "",
+        )
+        for tie in ties
+    )
     frame = [
-        [(box.key, box.x, box.y) for box in boxes],
-        [(line.key, line.path) for line in lines],
-        len(ports),
+        [(box.name, box.x, box.y) for box in boxes],
+        [line.path for line in lines],
+        [port.key for port in ports],
     ]
     return Sketch(
         width=2 * MARGIN + max(layout.depth - 1, 0) * STEP + WIDTH,
         height=2 * MARGIN + round(layout.height * ROW),
         boxes=boxes,
-        lines=sorted_by_weight(lines),
+        # What stands out is above the rest.
+        lines=tuple(sorted(lines, key=lambda line: line.kind == "way")),
         ports=ports,
         frame=sha256(json.dumps(frame).encode()).hexdigest()[:16],
         left_out=len(folded.ties) - len(ties),
     )
-
-
-def sorted_by_weight(lines: Iterable[Line]) -> tuple[Line, ...]:
-    """Return lines so that those which stand out are drawn above the others."""
-    return tuple(sorted(lines, key=lambda line: (line.kind == "way", line.key)))
 
 
 def state_of(node: Node) -> str:
@@ -211,38 +217,39 @@ def _kind(ties: Sequence[Tie]) -> str:
     return "met" if all(tie.is_met for tie in ties) else "waits"
 
 
-def _line(
+def _line(tie: Tie, path: str, about: str) -> Line:
+    key = f"t{tie.parent}-{tie.child}-{tie.wanted}-{tie.is_met:d}{tie.is_on_way:d}"
+    return Line(key=key, path=path, kind=_kind([tie]), about=about)
+
+
+def _way(
     tie: Tie,
     boxes: Sequence[Drawn],
     bends: Sequence[float],
-    ends: dict[str, Port],
+    ends: Mapping[str, Port],
     layout: Layout,
-) -> Line:
-    one, other = boxes[tie.parent], boxes[tie.child]
-    port = ends[_port(tie.child, tie.wanted)]
+) -> str:
+    """Return the way from one box to another, past those between them."""
+    one, port = boxes[tie.parent], ends[_port(tie.child, tie.wanted)]
     x, y = float(one.x + WIDTH), one.y + HEIGHT / 2
     path = [f"M{x:g} {y:g}"]
     for layer, bend in enumerate(bends, layout.layers[tie.parent] + 1):
         left, down = MARGIN + layer * STEP, round(MARGIN + bend * ROW, 1)
-        path += [_curve(x, y, left, down), f"H{left + WIDTH:g}"]
+        path += [_curve(x, y, left, down), f"H{left + WIDTH}"]
         x, y = left + WIDTH, down
     path += [_curve(x, y, port.x - 28, port.y), f"H{port.x - 2}"]
-    return Line(
-        key=f"t{tie.parent}-{tie.child}-{tie.wanted}-{tie.is_met:d}{tie.is_on_way:d}",
-        path="".join(path),
-        kind=_kind([tie]),
-        about=_tie_said(tie, one, other),
-    )
+    return "".join(path)
 
 
-def _curve(x: float, y: float, to_x: float, to_y: float) -> str:
+def _curve(x: float, y: float, to_x: int, to_y: float) -> str:
     if y == to_y:
-        return f"H{to_x:g}"
+        return f"H{to_x}"
     middle = x + (to_x - x) / 2
-    return f"C{middle:g} {y:g} {middle:g} {to_y:g} {to_x:g} {to_y:g}"
+    return f"C{middle:g} {y:g} {middle:g} {to_y:g} {to_x} {to_y:g}"
 
 
-def _tie_said(tie: Tie, one: Drawn, other: Drawn) -> str:
+def _tie_said(tie: Tie, boxes: Sequence[Drawn]) -> str:
+    one, other = boxes[tie.parent], boxes[tie.child]
     many = f" ({tie.many:,} links)" if tie.many > 1 else ""
     how = "it may run" if tie.is_met else "in vain" if tie.is_on_way else "not yet"
     return f"{other.name} waits for {one.name} to {WANTED[tie.wanted]}: {how}{many}"
