@@ -204,6 +204,35 @@ def test_a_large_graph_opens_where_its_job_is(page: Page, lab: Lab, server: Serv
     seen.check()
 
 
+def test_the_graph_of_a_group_opens_at_a_root_cause_or_where_it_begins(
+    page: Page, lab: Lab, server: Server
+) -> None:
+    names = [f"k{at}" for at in range(60)]
+    common = {"group": "g", "max_retries": 0}
+    lab.queue.enqueue_many(
+        [
+            {**common, "id": "r", "command": "true"},
+            *({**common, "id": name, "command": "true", "after": "r"} for name in names),
+            {**common, "id": "bad", "command": "exit 1", "after": names},
+            {**common, "id": "end", "command": "true", "after": "bad"},
+        ]
+    )
+    sign_in(page, server)
+
+    def is_seen(id: str) -> bool:
+        place = page.locator(box(id)).bounding_box()
+        assert place is not None
+        is_across = 0 <= place["x"] <= WIDE["width"] - place["width"]
+        return is_across and 0 <= place["y"] <= WIDE["height"] - place["height"]
+
+    go(page, server, "/groups/g/graph?fold=false")
+    assert is_seen("r")
+    lab.node("--drain", count=4).wait(60)
+    go(page, server, "/groups/g/graph?fold=false")
+    assert is_seen("bad")
+    assert page.inner_text(".head .end a >> nth=0") == "Root cause"
+
+
 def test_what_jobs_are_called_is_text_and_never_markup(
     page: Page, lab: Lab, server: Server
 ) -> None:

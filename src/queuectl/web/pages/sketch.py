@@ -96,6 +96,9 @@ class Sketch:
     boxes: tuple[Drawn, ...]
     lines: tuple[Line, ...]
     ports: tuple[Port, ...]
+    start: str
+    """The box at which one looks first: that of the job, of a root cause, or the first."""
+    start_said: str
     frame: str
     """What doesn't change as long as only states do."""
     left_out: int
@@ -125,7 +128,10 @@ def sketch(folded: Folded, about: str, unfolded: str) -> Sketch:
         [line.path for line in lines],
         [port.key for port in ports],
     ]
+    start, start_said = _start(boxes)
     return Sketch(
+        start=start,
+        start_said=start_said,
         width=2 * MARGIN + max(layout.depth - 1, 0) * STEP + WIDTH,
         height=2 * MARGIN + round(layout.height * ROW),
         boxes=boxes,
@@ -135,6 +141,18 @@ def sketch(folded: Folded, about: str, unfolded: str) -> Sketch:
         frame=sha256(json.dumps(frame).encode()).hexdigest()[:16],
         left_out=len(folded.ties) - len(ties),
     )
+
+
+def _start(boxes: Sequence[Drawn]) -> tuple[str, str]:
+    """Return where one looks first, and what that is called."""
+    for found, said in (
+        ([box for box in boxes if box.is_here], "This job"),
+        ([box for box in boxes if box.is_root], "Root cause"),
+        (boxes, "Beginning"),
+    ):
+        if found:
+            return found[0].key, said
+    return "", ""
 
 
 def state_of(node: Node) -> str:

@@ -662,7 +662,7 @@ function listen() {
 
 localise(document);
 sayHere();
-document.querySelector(".drawing .here")?.scrollIntoView({ block: "nearest", inline: "center" });
+document.getElementById("here")?.scrollIntoView({ block: "nearest", inline: "center" });
 setInterval(() => localise(document), 10000);
 if (main.querySelector("[data-live]")) {
   listen();
