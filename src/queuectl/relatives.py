@@ -13,7 +13,7 @@ from queuectl.graphs import in_order
 from queuectl.job import OPEN, Job, State
 from queuectl.lineage import Along, Graph, Link, Node, Relative, Root, Roots
 from queuectl.listing import search
-from queuectl.scope import reaches
+from queuectl.scope import is_bounded, reaches
 from queuectl.store.contract import Store, chunks
 from queuectl.values import replace
 
@@ -68,6 +68,15 @@ def children_of_group(store: Store, name: str, *, limit: int) -> list[Relative]:
         for edge in edges
         if (child := there.get(edge.child)) is not None and reaches(child.queue)
     ]
+
+
+def count_children(store: Store, job: Job, *, most: int) -> int:
+    """Return how many jobs wait for one, or did; of more than so many, that number."""
+    if not job.has_children:
+        return 0
+    if is_bounded():
+        return len(children(store, job, limit=most))
+    return len(store.jobs.children([job], limit=most))
 
 
 def _relative(edge: Edge, id: str, job: Job | None) -> Relative:
