@@ -234,4 +234,4 @@ def test_quickened_values_are_made_as_before() -> None:
         with pytest.raises(TypeError):
             wrong()
     with pytest.raises(dataclasses.FrozenInstanceError):
-        before[0].name = "other"  # type: ignore[call-arg]
+        before[0].name = "other"  # type: ignore[misc]
