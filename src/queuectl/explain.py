@@ -406,10 +406,18 @@ def _retrying(roots: "Sequence[Root]") -> str:
 
 
 def _stuck(root: "Root") -> str:
-    if root.is_group:
-        return f"group {root.id} is {root.state}"
-    why = None if root.job is None else root.job.reason
-    return f"job {root.id} is {root.state}" + (f" ({why.rstrip('.')})" if why else "")
+    if not root.is_group:
+        return _ended(root.id, root.state, root.job)
+    stands = "isn't over" if root.state is None else f"is {root.state}"
+    if not root.because:
+        return f"group {root.id} {stands}"
+    dead = listed([_ended(job.id, job.state, job) for job in root.because])
+    return f"group {root.id} {stands}, and {dead}"
+
+
+def _ended(id: str, state: State | None, job: Job | None) -> str:
+    why = None if job is None else job.reason
+    return f"job {id} is {state}" + (f" ({why.rstrip('.')})" if why else "")
 
 
 def listed(items: Sequence[str]) -> str:

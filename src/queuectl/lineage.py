@@ -43,6 +43,8 @@ class Root:
     """As it is now; None if it is gone, or in a queue that isn't spoken of."""
     is_group: bool = False
     """Whether it is a group, and its id a name."""
+    because: tuple[Job, ...] = ()
+    """Of a group, some of its jobs because of which it doesn't end as is waited for."""
 
     @property
     def state(self) -> State | None:
@@ -53,7 +55,7 @@ class Root:
     def is_stuck(self) -> bool:
         """Whether nothing goes on by itself: it has ended in another way than is waited for."""
         if self.is_group:
-            return self.came_to is not None
+            return self.came_to is not None or bool(self.because)
         return self.job is None or self.job.state in FINISHED
 
 

@@ -42,7 +42,7 @@ from queuectl.values import dataclass, fields
 if TYPE_CHECKING:
     from queuectl.access import Grant
     from queuectl.limits import Limits
-    from queuectl.lineage import Along, Graph, Relative
+    from queuectl.lineage import Along, Graph, Relative, Root
     from queuectl.store.health import Finding
 
 
@@ -135,6 +135,18 @@ def relative_dict(relative: "Relative") -> dict[str, Any]:
         "met": relative.is_met,
         "command": None if job is None else job.title[:LONGEST_TITLE],
         "queue": None if job is None else job.queue,
+    }
+
+
+def root_dict(root: "Root") -> dict[str, Any]:
+    """Describe what keeps jobs from running: a job, or a group."""
+    return {
+        "id": root.id,
+        "group": root.is_group,
+        "state": None if root.state is None else root.state.value,
+        "stuck": root.is_stuck,
+        "reason": None if root.job is None else root.job.reason or root.job.error,
+        "child": root.child,
     }
 
 

@@ -21,6 +21,9 @@ PAGES = {
     "graph": "/jobs/night-report/graph",
     "relatives": "/jobs/merge/relatives",
     "dead": "/dead",
+    "groups": "/groups",
+    "group": "/groups/ocr",
+    "results": f"/groups/{scene.SWEEP}/results?sort=result.loss",
     "queues": "/queues",
     "queue": "/queues/mail",
     "schedules": "/schedules",
@@ -37,8 +40,8 @@ PAGES = {
     "limits": "/queues/mail/limits",
 }
 """What is to be seen in which picture."""
-DARK = ("overview", "job", "graph")
-NARROW = ("overview", "jobs", "graph")
+DARK = ("overview", "job", "graph", "group")
+NARROW = ("overview", "jobs", "graph", "groups")
 WIDE, PHONE = {"width": 1180, "height": 720}, {"width": 390, "height": 760}
 
 

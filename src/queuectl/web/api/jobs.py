@@ -164,7 +164,7 @@ def asked_of(call: Call, said: Mapping[str, Any], *, nulls: bool = False) -> dic
     """Return the fields of a job by their true names, if who asks may ask for that from afar."""
     asked = by_name(said, nulls=nulls)
     call.need_queue(str(asked.get("queue") or DEFAULT_QUEUE))
-    for name in ("id", "queue"):
+    for name in ("id", "queue", "group"):
         _check_part(name, asked.get(name))
     _check_afar(asked)
     return asked
