@@ -12,7 +12,8 @@ from queuectl.filter import Filter
 from queuectl.graphs import in_order
 from queuectl.job import OPEN, Job, State
 from queuectl.lineage import Along, Graph, Link, Node, Relative, Root, Roots
-from queuectl.scope import reaches
+from queuectl.listing import search
+from queuectl.scope import is_bounded, reaches
 from queuectl.store.contract import Store, chunks
 from queuectl.values import replace
 
@@ -20,6 +21,8 @@ AT_ONCE = 1_000
 """Jobs that are read at once."""
 MOST_BEFORE = 200_000
 """Jobs that are looked at to find what keeps one."""
+MEMBERS, LOOKS = 100, 10_000
+"""Jobs of a group that are looked into, and among how many they are looked for."""
 MOST_ALONG = 10_000
 """Jobs that are counted as those which a cancellation takes along."""
 LEVELS = 1_000
@@ -67,6 +70,15 @@ def children_of_group(store: Store, name: str, *, limit: int) -> list[Relative]:
     ]
 
 
+def count_children(store: Store, job: Job, *, most: int) -> int:
+    """Return how many jobs wait for one, or did; of more than so many, that number."""
+    if not job.has_children:
+        return 0
+    if is_bounded():
+        return len(children(store, job, limit=most))
+    return len(store.jobs.children([job], limit=most))
+
+
 def _relative(edge: Edge, id: str, job: Job | None) -> Relative:
     return Relative(
         id=id,
@@ -101,6 +113,8 @@ def _parents_of(store: Store, jobs: Sequence[Job]) -> Iterator[Edge]:
 def roots(store: Store, jobs: Sequence[Job], *, most: int = MOST_BEFORE) -> Roots:
     """Return what keeps jobs from running that are blocked, through all that are blocked as well.
 
+    Of a group that is waited for, some of its jobs are looked at as well.
+
     The longer it goes on, the more is read ahead: what one waits for was mostly enqueued just
     before it.
     """
@@ -120,8 +134,13 @@ def roots(store: Store, jobs: Sequence[Job], *, most: int = MOST_BEFORE) -> Root
                 parent = known.job(edge)
                 if parent is not None and parent.state == State.BLOCKED:
                     above.append(parent)
-                else:
-                    found[named] = _root(edge, parent, job)
+                    continue
+                found[named] = _root(store, edge, parent, job)
+                if edge.is_group:
+                    inside = [one for one in _blocked_in(store, edge) if one.id not in seen]
+                    seen.update(one.id for one in inside)
+                    known.take(inside)
+                    above += inside
         level = above
     ordered = sorted(found.values(), key=lambda root: not root.is_stuck)
     return Roots(found=tuple(ordered), is_whole=not level)
@@ -132,14 +151,31 @@ def _named(edge: Edge) -> str:
     return f"group {edge.parent_id}" if edge.is_group else edge.parent_id
 
 
-def _root(edge: Edge, job: Job | None, child: Job) -> Root:
+def _root(store: Store, edge: Edge, job: Job | None, child: Job) -> Root:
     return Root(
         id=edge.parent_id,
         child=child.id,
         came_to=None if edge.came_to is None else State(edge.came_to),
         job=_seen(job, edge.parent_id),
         is_group=edge.is_group,
+        because=_dead_in(store, edge) if edge.is_group and edge.wanted == Wanted.OK else (),
     )
+
+
+def _dead_in(store: Store, edge: Edge) -> tuple[Job, ...]:
+    """Return some dead jobs of a group."""
+    return tuple(job for job in _members(store, edge, State.DEAD) if reaches(job.queue))
+
+
+def _blocked_in(store: Store, edge: Edge) -> list[Job]:
+    """Return some of a group's jobs that are blocked, if it isn't over."""
+    return _members(store, edge, State.BLOCKED) if edge.came_to is None else []
+
+
+def _members(store: Store, edge: Edge, state: State) -> list[Job]:
+    which = Filter(groups=(edge.parent_id,), states=(state,))
+    found = search(store, which, limit=MEMBERS, looks=LOOKS, after=None, oldest=True)
+    return list(found.jobs)
 
 
 def roots_of_group(store: Store, name: str, *, most: int, looks: int) -> Roots:

@@ -3,8 +3,10 @@
 import pytest
 
 from queuectl import NotFoundError, Queue, State, relatives
+from queuectl.explain import Cause
 from queuectl.lineage import Graph
 from queuectl.scope import keeping_to
+from tests.contract.tools import bury_first
 from tests.support import Lab
 
 DEEP = 3_000
@@ -23,6 +25,12 @@ def fill(queue: Queue, *links: str) -> None:
             for child, *after in map(str.split, links)
         ]
     )
+
+
+def bury(queue: Queue, id: str) -> None:
+    """Have a job fail for good."""
+    queue.edit(id, priority=9)
+    bury_first(queue.store, id)
 
 
 def roots(queue: Queue, *ids: str) -> list[str]:
@@ -98,6 +106,63 @@ class TestRoots:
         queue.enqueue("true", id="z")
         queue.swap("r", "z")
         assert roots(queue, "b") == ["r"]
+
+
+class TestRootsInGroups:
+    """What waits for a group is kept by jobs of it."""
+
+    def fill(self, queue: Queue, wanted: str = "") -> None:
+        queue.enqueue("true", id="source", max_retries=0)
+        queue.enqueue("true", id="member", group="night", after="source", max_retries=0)
+        queue.enqueue("true", id="other", group="night", max_retries=0)
+        queue.enqueue("true", id="report", after_group=f"night{wanted}")
+
+    def reasons(self, queue: Queue) -> list[tuple[str, str | None]]:
+        found = queue.explain("report")
+        said = {Cause.BLOCKED, Cause.ROOT_CAUSE}
+        return [(reason.text, reason.remedy) for reason in found if reason.cause in said]
+
+    def test_it_is_looked_into(self, queue: Queue) -> None:
+        self.fill(queue)
+        assert roots(queue, "report") == ["night", "source"]
+        text = "it waits for group night (not over), and so for source (pending)"
+        assert self.reasons(queue) == [(text, None)]
+
+    def test_a_job_that_blocks_one_of_its_jobs_is_named(self, queue: Queue) -> None:
+        self.fill(queue)
+        bury(queue, "source")
+        assert self.reasons(queue) == [
+            ("it waits for group night (not over)", None),
+            (
+                "it waits in vain: job source is dead (exit code 1; no retries allowed)",
+                "retry source",
+            ),
+        ]
+
+    def test_one_that_is_dead_is_named(self, queue: Queue) -> None:
+        self.fill(queue)
+        bury(queue, "other")
+        waits = ("it waits for group night (not over)", None)
+        dead = "job other is dead (exit code 1; no retries allowed)"
+        text = f"it waits in vain: group night isn't over, and {dead}"
+        assert self.reasons(queue) == [waits, (text, "retry --group night")]
+        queue.force_finish("source")
+        queue.force_finish("member")
+        text = f"it waits in vain: group night is dead, and {dead}"
+        assert self.reasons(queue)[1] == (text, "retry --group night")
+
+    def test_for_who_waits_for_any_end_a_dead_one_is_none(self, queue: Queue) -> None:
+        self.fill(queue, ":any")
+        bury(queue, "other")
+        text = "it waits for group night (not over), and so for source (pending)"
+        assert self.reasons(queue) == [(text, None)]
+
+    def test_a_group_that_waits_for_a_group(self, queue: Queue) -> None:
+        self.fill(queue)
+        queue.enqueue("true", id="late", group="day", after_group="night")
+        queue.enqueue("true", id="last", after_group="day")
+        bury(queue, "source")
+        assert roots(queue, "last") == ["source", "day", "night"]
 
 
 class TestAlong:

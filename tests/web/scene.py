@@ -79,6 +79,7 @@ def fill(lab: Lab) -> None:
     for id in (*made, *(f"mail-{n}" for n in range(12))):
         lab.wait_state(id, State.DEAD, State.COMPLETED)
     lab.wait_state("weekday-only", State.FAILED)
+    pipeline(lab)
     enqueue("invoice send 4411", id="held-invoice", queue="mail", priority=3, delay="2h")
     queue.hold("held-invoice")
     for number in range(2):
@@ -113,6 +114,32 @@ def group(lab: Lab) -> None:
         queue.enqueue(command, id=f"chapter-{number}", group="ocr", after="scan-8")
     queue.enqueue("book bind", id="bind", after_group="ocr")
     queue.groups.on_done("ocr", "mail -s 'the book' ann", id="tell-ann")
+
+
+def pipeline(lab: Lab) -> None:
+    """Run a night's work in which one job dies: what waits for that waits in vain."""
+    own: dict[str, Any] = {"queue": "reports", "cwd": str(lab.folder), "max_retries": 0}
+    shards = [f"shard-{number:02}" for number in range(1, 13)]
+    bad = "echo 'checksum of shard-07 is wrong' >&2; exit 3"
+    lab.queue.enqueue_many(
+        [
+            {**own, "id": "fetch", "command": "echo fetched 12 parts"},
+            *({**own, "id": name, "command": f"echo {name}", "after": "fetch"} for name in shards),
+            {**own, "id": "merge", "command": bad, "after": shards},
+            {**own, "id": "approval", "command": "echo approved", "delay": "1d"},
+            {**own, "id": "night-report", "command": "./report.py --pdf", "after": "merge"},
+            {
+                **own,
+                "id": "publish",
+                "command": "rsync -a out/ www:",
+                "after": ["night-report", "approval"],
+            },
+            {**own, "id": "alert", "command": "echo alerted", "after": "merge:fail"},
+            {**own, "id": "clean-up", "command": "echo cleaned", "after": "merge:any"},
+        ]
+    )
+    for id in ("alert", "clean-up"):
+        lab.wait_state(id, State.COMPLETED)
 
 
 def remember(lab: Lab, hours: int = 26) -> None:

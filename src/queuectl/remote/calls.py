@@ -145,6 +145,10 @@ class Calls(Protocol):
         """List jobs that wait for a job, or did."""
 
     @reads
+    def count_children(self, id: str, limit: int) -> int:
+        """Count the jobs that wait for a job, or did."""
+
+    @reads
     def graph_of(self, id: str, limit: int) -> Graph:
         """Return a job with all that must end before it, and all that waits for it."""
 

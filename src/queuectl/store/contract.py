@@ -34,7 +34,7 @@ from queuectl.facts import (
 )
 from queuectl.filter import ANY_EVENT, EventFilter, Filter, Sort
 from queuectl.job import Attempt, Job, NewJob, OneOfMany, Outcome, Output, State, Transition, Usage
-from queuectl.values import dataclass
+from queuectl.values import dataclass, rowclass
 
 if TYPE_CHECKING:
     from queuectl.access import Grant
@@ -71,7 +71,7 @@ class Topic(StrEnum):
     """A node should look for stop requests, cancellations, pauses or changed settings."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rowclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """A run that is over, and what becomes of its job."""
 

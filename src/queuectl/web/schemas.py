@@ -265,7 +265,14 @@ CHANGE = tells(
     }
 )
 REASON = tells(
-    {"cause": TEXT, "text": TEXT, "remedy": or_null(TEXT), "until": or_null(TIME)},
+    {
+        "cause": TEXT,
+        "text": TEXT,
+        "remedy": or_null(TEXT),
+        "until": or_null(TIME),
+        "jobs": array(TEXT),
+        "groups": array(TEXT),
+    },
 )
 ATTEMPT = tells(
     {
@@ -310,6 +317,8 @@ RELATIVE = tells(
         "state": or_null(STATE),
         "came_to": or_null(STATE),
         "met": FLAG,
+        "command": or_null(TEXT),
+        "queue": or_null(TEXT),
     }
 )
 GRAPH = tells(
@@ -324,6 +333,7 @@ GRAPH = tells(
                     "command": TEXT,
                     "queue": or_null(TEXT),
                     "reason": or_null(TEXT),
+                    "root_cause": FLAG,
                 }
             )
         ),
@@ -335,6 +345,7 @@ GRAPH = tells(
                     "wanted": TEXT,
                     "came_to": or_null(STATE),
                     "met": FLAG,
+                    "in_vain": FLAG,
                 }
             )
         ),

@@ -188,6 +188,10 @@ class Answers:
         return self._queue.children(self.get(id), limit=_most(limit))
 
     @allowed()
+    def count_children(self, id: str, limit: int) -> int:
+        return self._queue.count_children(self.get(id), limit=max(0, min(limit, MOST_ALONG)))
+
+    @allowed()
     def graph_of(self, id: str, limit: int) -> Graph:
         return self._queue.graph_of(self.get(id), limit=max(1, min(limit, MOST_NODES)))
 

@@ -8,11 +8,12 @@ from typing import Any
 from urllib.parse import quote
 
 from queuectl.errors import UsageError
-from queuectl.report import along_dict
+from queuectl.report import along_dict, graph_dict
 from queuectl.result_tables import columns_of, csv_lines
 from queuectl.views import group_dicts, group_whole, result_dict
 from queuectl.web import schemas
 from queuectl.web.api import asking
+from queuectl.web.api.jobs import GRAPH_LIMIT
 from queuectl.web.call import Call, Lines
 from queuectl.web.route import CSV, LINES, Group, Param, Scope
 
@@ -66,6 +67,16 @@ def show_along(call: Call) -> dict[str, Any]:
     They wait for jobs of it, or for the group. Of one of more than 1,000 jobs, the newest tell.
     """
     return along_dict(call.queue.groups.taken_along(call.path["name"], limit=MOST_ALONG))
+
+
+@group.get("/groups/{name}/graph", query=(GRAPH_LIMIT,), answers=schemas.ref("Graph"))
+def show_graph(call: Call) -> dict[str, Any]:
+    """Return the jobs of a group, and who of them waits for whom.
+
+    That is as with `GET /jobs/{id}/graph`; of more jobs than the limit, it is the oldest.
+    """
+    limit = call.query.get("limit", 200)
+    return graph_dict(call.queue.graph_of_group(call.path["name"], limit=limit))
 
 
 @group.get(

@@ -406,6 +406,7 @@ def _templates() -> Environment:
             "when",
             "plain",
             "sentence",
+            "cut",
         )
     }
     digest = sha256(b"".join(data for data, _ in _statics().values())).hexdigest()[:12]

@@ -569,6 +569,20 @@ function gone() {
 const FIELDS = "input:not([type=checkbox]), textarea, select";
 const isChanged = (field) => (field.options ? ![...field.selectedOptions].every((one) => one.defaultSelected) : field.value !== field.defaultValue);
 
+// Of a drawing that stands as it did only what has changed is put anew; says whether it does.
+function patched(piece, made) {
+  const { frame } = piece.dataset;
+  const [old, fresh] = [piece, made].map((one) => [...one.querySelectorAll("[data-part]")]);
+  if (!frame || frame !== made.dataset.frame || old.length !== fresh.length) return false;
+  old.forEach((one, at) => {
+    if (one.isEqualNode(fresh[at])) return;
+    const focused = one.contains(document.activeElement);
+    one.replaceWith(fresh[at]);
+    if (focused) fresh[at].querySelector("a")?.focus({ preventScroll: true });
+  });
+  return true;
+}
+
 // What somebody writes just now is left alone.
 function put(fresh) {
   const current = main.querySelector("[data-row].at")?.dataset.row;
@@ -582,6 +596,8 @@ function put(fresh) {
     }
     const made = document.importNode(other, true);
     localise(made);
+    if (patched(piece, made)) continue;
+    if (made.dataset.frame) piece.dataset.frame = made.dataset.frame;
     const same = piece.contains(focused) ? [...piece.querySelectorAll("a, button")].indexOf(focused) : -1;
     const scrolled = [...piece.querySelectorAll(".scroll")].map((one) => one.scrollLeft);
     const open = [...piece.querySelectorAll("details[open][id]")].map((one) => one.id);
@@ -659,6 +675,7 @@ function listen() {
 
 localise(document);
 sayHere();
+document.getElementById("here")?.scrollIntoView({ block: "nearest", inline: "center" });
 setInterval(() => localise(document), 10000);
 if (main.querySelector("[data-live]")) {
   listen();
