@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from queuectl.dependencies import IfParentFails, Verdict, Wanted, read_parent, verdict
 from queuectl.errors import NotFoundError
-from queuectl.facts import Edge
+from queuectl.facts import Edge, Group
 from queuectl.filter import Filter
 from queuectl.graphs import in_order
 from queuectl.job import OPEN, Job, State
 from queuectl.lineage import Along, Graph, Link, Node, Relative, Root, Roots
 from queuectl.listing import search
-from queuectl.scope import reaches
+from queuectl.request import MOST_PARENTS
+from queuectl.scope import is_bounded, reaches
 from queuectl.store.contract import Store, chunks
 from queuectl.values import replace
 
@@ -31,6 +32,8 @@ MOST_CHILDREN = 1_000
 """Children of a job that are told, unless another number is asked for."""
 MOST_NODES = 200
 """Jobs that a graph has, unless more are asked for."""
+LINKS_FOR_EACH = 50
+"""Links that a graph may have for each of its jobs, besides those of one with very many."""
 LONGEST_TITLE = 200
 
 
@@ -57,6 +60,26 @@ def children(store: Store, job: Job, *, limit: int) -> list[Relative]:
         for edge in edges
         if (child := there.get(edge.child)) is not None and reaches(child.queue)
     ]
+
+
+def children_of_group(store: Store, name: str, *, limit: int) -> list[Relative]:
+    """Return jobs that wait for a group, or did, as they were enqueued; of very many, some."""
+    edges = store.groups.children(name, limit=limit)
+    there = _at(store, [edge.child for edge in edges])
+    return [
+        _relative(replace(edge, is_group=False), child.id, child)
+        for edge in edges
+        if (child := there.get(edge.child)) is not None and reaches(child.queue)
+    ]
+
+
+def count_children(store: Store, job: Job, *, most: int) -> int:
+    """Return how many jobs wait for one, or did; of more than so many, that number."""
+    if not job.has_children:
+        return 0
+    if is_bounded():
+        return len(children(store, job, limit=most))
+    return len(store.jobs.children([job], limit=most))
 
 
 def _relative(edge: Edge, id: str, job: Job | None) -> Relative:
@@ -158,6 +181,19 @@ def _members(store: Store, edge: Edge, state: State) -> list[Job]:
     return list(found.jobs)
 
 
+def roots_of_group(store: Store, name: str, *, most: int, looks: int) -> Roots:
+    """Return what keeps the newest blocked jobs of a group from running: of so many at most.
+
+    So many jobs of the group are looked at to find these.
+    """
+    horizon = store.jobs.horizon(Filter(groups=(name,)), looks=looks)
+    which = Filter(groups=(name,), states=(State.BLOCKED,))
+    last = None if horizon is None else horizon.seq
+    blocked = store.jobs.select(which, limit=most + 1, last=last)
+    found = roots(store, blocked[:most])
+    return found if horizon is None and len(blocked) <= most else replace(found, is_whole=False)
+
+
 class _Ahead:
     """Jobs and what they wait for, read more at a time as more is asked for."""
 
@@ -212,37 +248,65 @@ def along(store: Store, jobs: Sequence[Job], *, most: int = MOST_ALONG) -> Along
     These are taken to be cancelled, or removed, while they are open: what is over takes nothing
     along any more.
     """
-    level = [job for job in jobs if job.state in OPEN and job.has_children]
-    seen = {job.seq for job in jobs}
+    edges = _open_edges(store, [job for job in jobs if job.state in OPEN], most + 1)
+    return _along(store, _over(store, edges), {job.seq for job in jobs}, most)
+
+
+def along_with_group(store: Store, group: Group, *, most: int = MOST_ALONG) -> Along:
+    """Return which other jobs are cancelled if the open ones of a group are.
+
+    Those that wait for these, and those that wait for the group itself: it is over then.
+    """
+    listed = store.jobs.select(Filter(groups=(group.name,)), limit=most + 1)
+    jobs = [job for job in listed if job.state in OPEN]
+    over = _over(store, _open_edges(store, jobs, most + 1))
+    if jobs:
+        edges = store.groups.children(group.name, limit=most + 1)
+        came_to = State.DEAD if group.dead else State.CANCELLED
+        over += _over(store, [edge for edge in edges if edge.came_to is None], came_to)
+    found = _along(store, over, {job.seq for job in jobs}, most, without=group.name)
+    return found if len(listed) <= most else replace(found, is_whole=False)
+
+
+def _along(
+    store: Store, over: list[Job], seen: set[int], most: int, without: str | None = None
+) -> Along:
+    """Return jobs that are over, and all whom their ends cancel; `without` those of a group."""
     ids: list[str] = []
     for _ in range(LEVELS):
-        if not level:
-            return Along(ids=tuple(ids))
-        over = _over(store, level, most - len(ids) + 1)
-        fresh = [job for job in over if job.seq not in seen]
+        fresh = [job for job in {job.seq: job for job in over}.values() if job.seq not in seen]
         seen.update(job.seq for job in fresh)
-        ids += [job.id for job in fresh if reaches(job.queue)]
+        told = [job for job in fresh if without is None or job.group != without]
+        ids += [job.id for job in told if reaches(job.queue)]
         if len(over) > most or len(ids) > most:
             break
-        level = [job for job in fresh if job.has_children]
+        edges = _open_edges(store, fresh, most - len(ids) + 1)
+        if not edges:
+            return Along(ids=tuple(ids))
+        over = _over(store, edges)
     return Along(ids=tuple(ids[:most]), is_whole=False)
 
 
-def _over(store: Store, jobs: Sequence[Job], most: int) -> list[Job]:
-    """Return the jobs that are over if these are cancelled, the children of these only."""
-    edges = [
+def _open_edges(store: Store, jobs: Sequence[Job], most: int) -> list[Edge]:
+    """Return who waits for the ends of these jobs."""
+    having = [job for job in jobs if job.has_children]
+    return [
         edge
-        for some in chunks(jobs, AT_ONCE)
+        for some in chunks(having, AT_ONCE)
         for edge in store.jobs.children(some, limit=most)
         if edge.came_to is None
     ]
+
+
+def _over(store: Store, edges: Sequence[Edge], came_to: State = State.CANCELLED) -> list[Job]:
+    """Return the children that are over if those they wait for come to this."""
     there = _at(store, [edge.child for edge in edges])
     found: dict[int, Job] = {}
     for edge in edges:
         child = there.get(edge.child)
         if child is not None and child.state == State.BLOCKED:
             how = IfParentFails(child.if_parent_fails or IfParentFails.BLOCK)
-            if verdict(Wanted(edge.wanted), State.CANCELLED, how) == Verdict.OVER:
+            if verdict(Wanted(edge.wanted), came_to, how) == Verdict.OVER:
                 found[child.seq] = child
     return list(found.values())
 
@@ -268,7 +332,9 @@ def graph_of_group(store: Store, name: str, *, most: int = MOST_NODES) -> Graph:
     jobs = [job for job in found if reaches(job.queue)]
     if not jobs:
         raise NotFoundError(f"No job is in group {name!r}.")
-    made = _Around(store, jobs[:most], most).made(f"group {name}")
+    around = _Around(store, jobs[:1], most)
+    around.take(jobs[1:most])
+    made = around.made(f"group {name}")
     return made if len(found) <= most else replace(made, is_whole=False)
 
 
@@ -281,7 +347,13 @@ class _Around:
         self._gone: dict[str, Edge] = {}
         """Those of which only the id is known, and how they ended."""
         self._room = most - len(jobs)
+        self._links = LINKS_FOR_EACH * most + MOST_PARENTS
         self._is_whole = True
+
+    def take(self, jobs: Sequence[Job]) -> None:
+        """Take in jobs, as far as there is room for them."""
+        for job in jobs:
+            self._add(job, [])
 
     def parents_of(self, jobs: Sequence[Job]) -> list[Job]:
         """Take in what these wait for; returns those that are new."""
@@ -310,14 +382,16 @@ class _Around:
         return fresh
 
     def _add(self, job: Job, fresh: list[Job]) -> None:
-        if job.seq not in self._jobs and self._has_room():
+        if job.seq not in self._jobs and self._has_room(len(job.after)):
             self._jobs[job.seq] = job
             fresh.append(job)
 
-    def _has_room(self) -> bool:
+    def _has_room(self, links: int = 0) -> bool:
         self._room -= 1
-        self._is_whole &= self._room >= 0
-        return self._room >= 0
+        self._links -= links
+        has_room = self._room >= 0 and self._links >= 0
+        self._is_whole &= has_room
+        return has_room
 
     def made(self, id: str) -> Graph:
         """Return them with all links between them, as the graph of what has this id."""

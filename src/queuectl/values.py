@@ -114,17 +114,23 @@ def quicken(*kinds: Any) -> None:
         assert not any(spec.default_factory for spec in known)
         assert not hasattr(kind, "__post_init__")
         names = [spec.name for spec in known]
-        scope = {f"set_{n}": set_ for n, set_ in zip(names, kind._setters_, strict=True)}
-        scope |= {f"usual_{spec.name}": spec.default for spec in known}
+        scope: dict[str, Any] = {f"usual_{spec.name}": spec.default for spec in known}
         given = (
             spec.name if spec.default is _MISSING else f"{spec.name}=usual_{spec.name}"
             for spec in known
         )
         marker = [] if kind.__match_args__ else ["*"]
-        lines = [f"def __init__({', '.join(['self', *marker, *given])}):"]
-        lines += [f"    set_{name}(self, {name})" for name in names]
+        if issubclass(kind, tuple):
+            scope["made_of"] = tuple.__new__
+            lines = [f"def __new__({', '.join(['kind', *marker, *given])}):"]
+            lines += [f"    return made_of(kind, ({', '.join(names)},))"]
+        else:
+            lines = [f"def __init__({', '.join(['self', *marker, *given])}):"]
+            lines += [f"    set_{name}(self, {name})" for name in names]
+            scope |= {f"set_{n}": set_ for n, set_ in zip(names, kind._setters_, strict=True)}
         exec("\n".join(lines), scope)
-        kind.__init__ = scope["__init__"]
+        name = "__new__" if issubclass(kind, tuple) else "__init__"
+        setattr(kind, name, scope[name])
 
 
 def _dataclass(*, frozen: bool, slots: bool, kw_only: bool = False) -> Callable[[type[Any]], Any]:

@@ -26,7 +26,7 @@ from queuectl.node.log import Log, RotatingFile
 from queuectl.place import find_place
 from queuectl.spool import files_of
 from tests.contract.actors import Actor
-from tests.contract.tools import claim
+from tests.contract.tools import a_node, claim, forget
 from tests.support import Lab, is_gone, lab_in, wait_for
 
 
@@ -284,6 +284,27 @@ def test_a_node_that_was_held_up_lays_no_hands_on_the_living(lab: Lab) -> None:
     assert Path(others[0].spool).is_dir()
     (lab.folder / "gate").touch()
     assert lab.wait_state(id, State.COMPLETED).attempts == 1
+
+
+def test_a_node_that_was_struck_out_does_not_rescue_its_own_jobs(lab: Lab) -> None:
+    """It starts over, and knows which of them have begun; whoever rescues them doesn't."""
+    store = lab.queue.store
+    me = a_node(store, "me").id
+    a_node(store, "gone", pid=2**22 + 1)
+    mine, other = (lab.queue.enqueue("true").id for _ in range(2))
+    for node in (me, "gone"):
+        claim(store, node, [1], (), now=store.clock.now())
+    rescuer = upkeep.Rescuer(
+        queue=lab.queue,
+        config=Config(lab.queue.settings),
+        heard=lambda _job, _end, _why: None,
+    )
+    for node in (me, "gone"):
+        assert forget(store, node)
+    assert rescuer.look(me) is None
+    rescuer.rescue(rescuer.others)
+    assert [lab.queue.get(id).crashes for id in (mine, other)] == [0, 1]
+    assert lab.queue.get(mine).state == State.PROCESSING
 
 
 def test_a_run_that_cleared_its_environment_dies_before_it_runs_again(lab: Lab) -> None:

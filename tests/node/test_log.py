@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ import pytest
 from queuectl import State
 from queuectl.node import logfiles
 from queuectl.node.log import RotatingFile
-from tests.support import Lab, wait_for
+from tests.support import PATIENCE, Lab, wait_for
 
 DAY = 24 * 3600
 STAMP = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}(Z|[+-][0-9]{2}:[0-9]{2})"
@@ -94,12 +95,10 @@ def test_one_that_failed_before_is_no_worker_s_when_it_expires(lab: Lab) -> None
 
 def test_a_job_that_kills_its_workers_is_heard_of_when_it_is_given_up(lab: Lab) -> None:
     lab.queue.set_setting("max_crashes", "1")
-    script = f"echo 'bad idea' >&2; touch {lab.folder}/begun; kill -9 $PPID; sleep 1000"
+    # The node is the parent of the job's parent.
+    script = "echo 'bad idea' >&2; kill -9 $(cut -d' ' -f4 /proc/$PPID/stat); sleep 1000"
     id = lab.queue.enqueue(script, id="poison").id
-    victim = lab.node()
-    wait_for((lab.folder / "begun").exists, "the job")
-    victim.kill()
-    victim.wait()
+    assert lab.node().wait(PATIENCE) == -signal.SIGKILL
     lab.node()
     job = lab.wait_state(id, State.DEAD)
     line = line_about(lab, f"job {id} dead", node=1)

@@ -4,12 +4,12 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from time import monotonic
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from queuectl import State
-from queuectl.node.node import ROUND
 from tests.support import Lab, wait_for
 
 ENQUEUER = """
@@ -20,6 +20,14 @@ for n in range(int(sys.argv[3])):
     queue.enqueue(f"echo $QUEUECTL_JOB_ID $QUEUECTL_ATTEMPT >> {sys.argv[4]}/ledger{n % 7}",
                   id=f"{sys.argv[2]}-{n}")
 """
+
+INATTENTIVE = """
+from queuectl.node import node
+node.ROUND = 1000.0
+from queuectl.cli.main import main
+main()
+"""
+"""A node that finds nothing by itself but once when it starts: it has to be told."""
 
 FOREIGN_CLIENT = """
 import sqlite3, sys
@@ -81,17 +89,30 @@ def test_everything_that_makes_work_wakes_an_idle_node(lab: Lab) -> None:
     lab.wait_state(held, State.COMPLETED)
 
 
-def test_an_idle_node_is_woken_by_new_work(lab: Lab) -> None:
+class Inattentive(Lab):
+    """A lab whose nodes don't look around."""
+
+    def command(self, *args: str) -> list[str]:
+        if args[:2] == ("worker", "start"):
+            return [sys.executable, "-c", INATTENTIVE, *args]
+        return super().command(*args)
+
+
+@pytest.fixture
+def inattentive(tmp_path: Path) -> Iterator[Lab]:
+    lab = Inattentive(tmp_path)
+    # Nor does a renewal of its lease wake one.
+    lab.extra_env = {"QUEUECTL_LEASE": "2h", "QUEUECTL_HEARTBEAT": "1h"}
+    yield lab
+    lab.close()
+
+
+def test_an_idle_node_is_woken_by_new_work(inattentive: Lab) -> None:
+    lab = inattentive
     lab.node()
-    waits = []
     for n in range(5):
-        began = monotonic()
         lab.queue.enqueue("true", id=f"job{n}")
         lab.wait_state(f"job{n}", State.COMPLETED)
-        waits.append(monotonic() - began)
-    # Work that nobody tells of is found once a second: always long after the job before it. The
-    # first has none before it, and may be lucky.
-    assert min(waits[1:]) < ROUND / 2
 
 
 def test_a_node_that_nobody_disturbs_retries_in_time(lab: Lab) -> None:
@@ -166,7 +187,7 @@ def test_drain_says_what_it_waits_for(lab: Lab) -> None:
     later = lab.queue.enqueue("true", delay="2h").id
     node = lab.node("--drain")
     wait_for(lambda: "1 job waits for later; the next is due 20" in lab.log(), "a word about it")
-    assert re.search(r"is due \S+ \(in (2h|1h59m)\)\.\n", lab.log())
+    assert re.search(r"is due \S+ \(in (2h|1h5[0-9]m)\)\.\n", lab.log())
     lab.queue.retry(later)
     assert node.wait(60) == 0
     assert lab.log().count("waits for later") == 1

@@ -77,15 +77,15 @@ def test_all_that_it_has_started_stands_still(lab: Lab, kind: str) -> None:
 
 def test_its_timeout_stands_still(lab: Lab) -> None:
     lab.node(count=2)
-    id, pid = paused(lab, timeout="2s", max_retries=0)
-    witness = lab.queue.enqueue("sleep 1000", timeout="2500ms", max_retries=0).id
+    id, pid = paused(lab, timeout="3s", max_retries=0)
+    witness = lab.queue.enqueue("sleep 1000", timeout="3500ms", max_retries=0).id
     lab.wait_state(witness, State.DEAD)
     assert stands(pid)
     open_gate(lab)
     lab.queue.resume_jobs([id])
     job = lab.wait_state(id, State.COMPLETED)
     # How long it took includes the time for which it stood still.
-    assert (job.duration_ms or 0) >= 2500
+    assert (job.duration_ms or 0) >= 3500
 
 
 def test_a_paused_one_can_be_cancelled(lab: Lab) -> None:

@@ -32,7 +32,7 @@ def test_a_node_grows_at_once_and_shrinks_as_runs_end(lab: Lab) -> None:
         lab.pid_in(f"g{n}.pid")
     assert running(lab) == 3
     wait_for(lambda: lab.queue.nodes()[0]["workers"] == 3, "the register to say so")
-    assert "3 workers from now on, not 1" in lab.log()
+    wait_for(lambda: "3 workers from now on, not 1" in lab.log(), "the log to say so")
     lab.queue.set_setting("workers", 1)
     wait_for(lambda: lab.queue.nodes()[0]["workers"] == 1, "the register to say so")
     assert running(lab) == 3

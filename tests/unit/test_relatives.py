@@ -210,6 +210,16 @@ class TestAlong:
         }
 
 
+def test_children_are_counted(queue: Queue) -> None:
+    fill(queue, "r", *(f"k{at} r" for at in range(30)), "alone")
+    assert [queue.count_children(id) for id in ("r", "k1", "alone")] == [30, 0, 0]
+    assert queue.count_children("r", limit=20) == 20
+    queue.enqueue("true", id="hidden", queue="other", after="r")
+    with keeping_to(["default"]):
+        assert queue.count_children("r") == 30
+    assert queue.count_children("r") == 31
+
+
 class TestGraph:
     def test_it_has_all_before_and_behind_with_all_links(self, queue: Queue) -> None:
         fill(queue, "r", "a r", "b r", "c a b r", "side", "d c side:any", "alone")
@@ -228,6 +238,16 @@ class TestGraph:
         assert [node.id for node in found.nodes] == ["n18", "n19", "n20", "n21", "n22"]
         assert not found.is_whole
         assert queue.graph_of("n20", limit=40).is_whole
+
+    def test_of_jobs_with_very_many_links_there_are_fewer(self, queue: Queue) -> None:
+        before = [f"a{at}" for at in range(150)]
+        fill(queue, *before, *(f"b{at} {' '.join(before)}" for at in range(150)))
+        found = queue.graph_of("a0", limit=151)
+        # 50 for each job, and those of one more, which may be very many.
+        assert 100 <= len(found.links) <= 151 * 50 + 10_000
+        assert len(found.nodes) < 151
+        assert not found.is_whole
+        assert queue.graph_of("a0", limit=1_000).is_whole
 
     def test_a_group_is_drawn_with_the_links_among_its_jobs(self, queue: Queue) -> None:
         fill(queue, "outside")
@@ -253,3 +273,70 @@ class TestGraph:
         ]
         (link,) = found.links
         assert (link.parent, link.came_to, link.is_met) == ("r", State.CANCELLED, True)
+
+
+class TestAroundGroups:
+    @pytest.fixture
+    def grouped(self, queue: Queue) -> Queue:
+        """A group of three, one after the other, and others that wait for it or for one of them."""
+        queue.enqueue("true", id="a", group="g")
+        queue.enqueue("true", id="b", group="g", after="a")
+        queue.enqueue("true", id="c", group="g", after="b:any")
+        queue.enqueue("true", id="outside", after="b")
+        queue.enqueue("true", id="ok", after_group="g")
+        queue.enqueue("true", id="any", after_group="g:any")
+        queue.enqueue("true", id="deep", after="ok")
+        queue.groups.on_done("g", "echo over", id="last")
+        return queue
+
+    def test_who_waits_for_it(self, grouped: Queue) -> None:
+        found = grouped.groups.children("g")
+        assert [(one.id, one.wanted, one.state, one.is_group) for one in found] == [
+            ("ok", "ok", State.BLOCKED, False),
+            ("any", "any", State.BLOCKED, False),
+            ("last", "any", State.BLOCKED, False),
+        ]
+        follower = grouped.groups.follower("g")
+        assert follower is not None
+        assert follower.id == "last"
+        grouped.enqueue("true", group="h")
+        assert grouped.groups.follower("h") is None
+
+    def test_what_a_cancellation_takes_along_is_foreseen(self, grouped: Queue) -> None:
+        found = grouped.groups.taken_along("g")
+        assert (sorted(found.ids), found.is_whole) == (["deep", "ok", "outside"], True)
+        assert not grouped.groups.taken_along("g", limit=2).is_whole
+        grouped.groups.cancel("g")
+        gone = {job.id for job in grouped.list(state="cancelled", limit=None)}
+        assert gone == {*found.ids, "a", "b", "c"}
+        assert grouped.groups.taken_along("g").ids == ()
+
+    def test_of_one_with_a_dead_job_nothing_comes_but_what_wants_that(
+        self, queue: Queue, lab: Lab
+    ) -> None:
+        queue.enqueue("false", id="dead", group="g", max_retries=0)
+        queue.enqueue("true", id="there", group="g", delay="1h")
+        queue.enqueue("true", id="ok", after_group="g")
+        queue.enqueue("true", id="gone", after_group="g", if_parent_fails="cancel")
+        lab.node("--drain")
+        lab.wait_state("dead", State.DEAD)
+        assert queue.groups.taken_along("g").ids == ("gone",)
+        queue.groups.cancel("g")
+        assert queue.states(["ok", "gone"]) == {"ok": State.BLOCKED, "gone": State.CANCELLED}
+
+    def test_what_keeps_its_blocked_jobs(self, grouped: Queue) -> None:
+        grouped.enqueue("true", id="root", delay="1h")
+        grouped.enqueue("true", id="late", group="g", after="root")
+        found = grouped.groups.roots("g")
+        assert ([root.id for root in found.found], found.is_whole) == (["root", "a"], True)
+        some = relatives.roots_of_group(grouped.store, "g", most=1, looks=10)
+        assert ([root.id for root in some.found], some.is_whole) == (["root"], False)
+        some = relatives.roots_of_group(grouped.store, "g", most=10, looks=2)
+        assert not some.is_whole
+
+    def test_who_may_not_see_a_queue_is_told_nothing_of_it(self, grouped: Queue) -> None:
+        grouped.enqueue("true", id="theirs", queue="theirs", after_group="g")
+        with keeping_to(["default"]):
+            assert "theirs" not in [one.id for one in grouped.groups.children("g")]
+            assert "theirs" not in grouped.groups.taken_along("g").ids
+        assert "theirs" in grouped.groups.taken_along("g").ids

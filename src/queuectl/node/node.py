@@ -460,7 +460,7 @@ class NodeLoop:
         self.claiming.watch_clock()
         if Topic.CONTROL in topics:
             self._guarded(self.orders.heed_upgrade)
-            self._guarded(lambda: self._obey(self.rescuer.look(self.id)))
+            self._guarded(lambda: self._obey(self._see_who_is_there()))
             self._guarded(self.scheduling.look)
         if Topic.WORK in topics and not self.claiming.may_be_work:
             if self.listener.told and not self.rescuer.others:
@@ -580,7 +580,7 @@ class NodeLoop:
         """Notice what nobody told us of: foreign writes, requests, and nodes that died."""
         changed = self.overlooked = self.store.changed() or self.overlooked
         # Whether others still live is only known from looking.
-        me = self.rescuer.look(self.id) if changed or self.rescuer.others else None
+        me = self._see_who_is_there() if changed or self.rescuer.others else None
         if changed:
             self._obey(me)
             # A listener that has to look again and again does it anyway.
@@ -590,6 +590,13 @@ class NodeLoop:
             self.rescuer.rescue(self.rescuer.others)
         self.overlooked = False
         self.turns.fold()
+
+    def _see_who_is_there(self) -> Node | None:
+        """Look at the register; whoever isn't in it any more has no lease."""
+        me = self.rescuer.look(self.id)
+        if me is None:
+            self.member.lease.lost = True
+        return me
 
     def _tell_rescue(self, job: Job, end: Ended | None, why: str) -> None:
         self.job_log.rescued(self.store.clock.now(), job, end, why)

@@ -36,11 +36,14 @@ class Rescuer:
     heard: Callable[[Job, Ended | None, str], None]
     """Told what became of each job and why; of one whose run never began, without its end."""
     others: list[Node] = field(default_factory=list)
+    _me: str | None = None
+    """Who looked last."""
     _unknown_since: dict[str, float] = field(default_factory=dict)
     """When jobs were first seen in the hands of a node that isn't registered."""
 
     def look(self, me: str) -> Node | None:
         """See who is there; returns what the register says of the node that looks."""
+        self._me = me
         nodes = {node.id: node for node in self.queue.store.nodes.all()}
         mine = nodes.pop(me, None)
         self.others = list(nodes.values())
@@ -65,6 +68,8 @@ class Rescuer:
             if self.queue.is_dead(node):
                 self._rescue_node(node)
         unknown = {str(job.node) for job in self.queue.store.runs.held(None)}
+        # Whoever was struck out gives its jobs back itself: it knows which of them have begun.
+        unknown.discard(str(self._me))
         for gone in self._unknown_since.keys() - unknown:
             del self._unknown_since[gone]
         for node_id in unknown:

@@ -22,6 +22,7 @@ from queuectl.job import (
     OneOfMany,
     State,
     Transition,
+    distinct,
     handler_of,
 )
 from queuectl.store.contract import Ended
@@ -156,7 +157,7 @@ def one_of_many(job: NewJob) -> OneOfMany:
 
 def new_rows(jobs: Sequence[OneOfMany], now: int) -> list[NewRow]:
     """Describe jobs to be stored; one without an id gets one."""
-    made = iter(job_ids([job[0] for job in jobs].count(None)))
+    made = iter(job_ids(list(map(itemgetter(0), jobs)).count(None)))
     rows: list[NewRow] = []
     known: NewJob | None = None
     for id, command, argv, parameters, shared in jobs:
@@ -169,15 +170,15 @@ def new_rows(jobs: Sequence[OneOfMany], now: int) -> list[NewRow]:
 
 def joined_by(models: Sequence[NewJob]) -> dict[str, tuple[int, int | None]]:
     """Return how many of new jobs come into which groups, and how many dead ones these bear."""
-    # Many share a model.
+    if all(model.group is None for model in distinct(models)):
+        return {}
     by_model = Counter(map(id, models))
-    known = {id(model): model for model in models}
     joined: dict[str, tuple[int, int | None]] = {}
-    for key, model in known.items():
+    for model in distinct(models):
         if model.group is not None:
             jobs, bound = joined.get(model.group, (0, None))
             bound = bound if model.max_fails is None else model.max_fails
-            joined[model.group] = jobs + by_model[key], bound
+            joined[model.group] = jobs + by_model[id(model)], bound
     return joined
 
 

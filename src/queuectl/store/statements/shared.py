@@ -542,6 +542,18 @@ GROUPS_LIKE = """
 SELECT name FROM {groups} WHERE name >= :prefix AND name < :beyond ORDER BY name LIMIT :limit
 """
 
+# Of which groups the jobs are that run. They are few, and found by their nodes; asked to count them
+# by groups, a database that knows nothing about the tables goes through all jobs of all groups.
+RUNNING_OF_GROUPS = """
+SELECT "group" FROM {jobs} WHERE state = 'processing' AND node >= ''
+"""
+
+# Who waits for a group, or did.
+CHILDREN_OF_GROUP = """
+SELECT child, parent, parent_id, wanted, came_to, met FROM {edges}
+WHERE parent = (SELECT seq FROM {groups} WHERE name = :name) + :groups_at LIMIT :limit
+"""
+
 # Make sure that there is one; and what it has come to.
 ADD_GROUP = "INSERT INTO {groups} (name, made_at) VALUES (:name, :now) {or_nothing[name]}"
 COUNT_GROUP = """

@@ -400,13 +400,13 @@ def _templates() -> Environment:
             "count",
             "short",
             "size",
-            "used",
             "amount",
             "part",
             "query",
             "when",
             "plain",
             "sentence",
+            "cut",
         )
     }
     digest = sha256(b"".join(data for data, _ in _statics().values())).hexdigest()[:12]

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Mapping
 from typing import Any
+from unicodedata import east_asian_width
 from urllib.parse import quote, urlencode
 
-from queuectl.report import used_text
 from queuectl.resources import WHOLE, told_amount
 from queuectl.when import human
 
@@ -84,6 +84,18 @@ def brief(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
+def cut(text: str, columns: int) -> str:
+    """Write a text on one line of so many columns, without what can't be seen."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * columns]).split())
+    width, fits = 0, 0
+    for letter in line:
+        width += 2 if east_asian_width(letter) in "WF" else 1
+        if width > columns:
+            return line[: max(fits - 1, 0)] + "…"
+        fits += 1
+    return line if len(text) <= 4 * columns else f"{line[: fits - 1]}…"
+
+
 def sentence(text: str) -> str:
     """Begin a text with a capital letter; the names in it stay as they are."""
     return text[:1].upper() + text[1:]
@@ -100,11 +112,6 @@ def _overwritten(line: str) -> str:
     for part in line.rstrip("\r").split("\r"):
         shown = part + shown[len(part) :]
     return shown
-
-
-def used(node: Mapping[str, Any]) -> str:
-    """Say how much of what a node has is in use."""
-    return used_text(dict(node))
 
 
 def amount(many: float, name: str) -> str:
