@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from queuectl import State
@@ -225,6 +226,29 @@ class TestSurvives:
         wait_for(lambda: is_state(lab, "large", State.COMPLETED), "the large one to run elsewhere")
         open_gate(lab, "a")
         assert first.wait(20) == 0
+
+    def test_who_comes_after_a_node_that_was_killed_waits_for_its_runs(self, any_lab: Lab) -> None:
+        """What the dead one's runs had is theirs until they are gone, whoever ends them."""
+        lab, path = any_lab, any_lab.folder
+        lab.queue.enqueue(f"echo $$ > {path}/pid; sleep 100", id="first", needs="gpu=1")
+        node = lab.node("--resources", "gpu=1", count=2)
+        wait_for(lambda: (path / "pid").exists() and (path / "pid").read_text(), "the first job")
+        first = int((path / "pid").read_text())
+        guards = psutil.Process(node.pid).children()
+        # One that is dead, and that nobody has asked for how it ended, uses nothing.
+        lives = f"grep '^State:' /proc/{first}/status | grep -v Z"
+        check = f"{lives} || touch {path}/alone"
+        lab.queue.enqueue(check, id="second", needs="gpu=1", priority=1)
+        # All that would end the run at once.
+        for process in [*guards, psutil.Process(node.pid)]:
+            process.suspend()
+        for process in [psutil.Process(node.pid), *guards]:
+            process.kill()
+        node.wait()
+        assert psutil.pid_exists(first)
+        lab.node("--resources", "gpu=1", count=2)
+        wait_for(lambda: is_state(lab, "second", State.COMPLETED), "the second job")
+        assert (path / "alone").exists()
 
 
 class TestSeen:

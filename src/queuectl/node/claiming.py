@@ -6,7 +6,7 @@ bury is a suspect: it gets the node for itself, so that no other job dies of its
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from time import monotonic
 
@@ -39,6 +39,8 @@ class Claiming:
     member: Membership
     crew: Crew
     orders: Orders
+    predecessors: set[str] = field(default_factory=set)
+    """Nodes of this host that were dead when we began, and whose runs may still be here."""
     may_be_work: bool = True
     """Whether a claim may give us something."""
     next_due: int | None = None
@@ -101,7 +103,8 @@ class Claiming:
 
     def _stock(self) -> Stock | None:
         """Return what the node has, and what its runs have of it: all that aren't gone yet."""
-        if not self.queues.has_classes:
+        if not self.queues.has_classes or self.predecessors:
+            # What we have may be what they had: their runs use it until they are gone.
             return None
         return Stock(self.queues.resources, self.crew.holdings())
 

@@ -155,7 +155,12 @@ class NodeLoop:
         self.claiming = Claiming(
             store=store, queues=queues, config=config, member=member, crew=crew, orders=orders
         )
-        self.rescuer = upkeep.Rescuer(queue=queue, config=config, heard=self._tell_rescue)
+        self.rescuer = upkeep.Rescuer(
+            queue=queue,
+            config=config,
+            heard=self._tell_rescue,
+            predecessors=self.claiming.predecessors,
+        )
         self.scheduling = Scheduling(queue)
         self.sources: SourceWatch | None = None
         if options.reload:
@@ -214,6 +219,8 @@ class NodeLoop:
                 self.scrapes.start()
             if self.options.ready is not None:
                 self.options.ready()
+            if self.options.queues.has_classes:
+                self._guarded(lambda: self.rescuer.look_for_predecessors(self.id))
             # What is here stays, and runs refer to nothing in circles: the collector can wait.
             gc.freeze()
             gc.set_threshold(LITTER)
@@ -587,7 +594,10 @@ class NodeLoop:
             if not self.claiming.may_be_work and self.listener.recheck_in() is None:
                 self.claiming.look()
         if changed or self.rescuer.has_reason():
+            waits = bool(self.rescuer.predecessors)
             self.rescuer.rescue(self.rescuer.others)
+            if waits and not self.rescuer.predecessors:
+                self.claiming.may_be_work = True
         self.overlooked = False
         self.turns.fold()
 

@@ -36,6 +36,8 @@ class Rescuer:
     heard: Callable[[Job, Ended | None, str], None]
     """Told what became of each job and why; of one whose run never began, without its end."""
     others: list[Node] = field(default_factory=list)
+    predecessors: set[str] = field(default_factory=set)
+    """Those of this host that were dead when we began, until nothing of their runs is left."""
     _me: str | None = None
     """Who looked last."""
     _unknown_since: dict[str, float] = field(default_factory=dict)
@@ -48,6 +50,16 @@ class Rescuer:
         mine = nodes.pop(me, None)
         self.others = list(nodes.values())
         return mine
+
+    def look_for_predecessors(self, me: str) -> None:
+        """See which nodes of this host with resources have died, before we give out any."""
+        self.look(me)
+        here = host_identity()
+        self.predecessors.update(
+            node.id
+            for node in self.others
+            if node.boot == here and node.queues.has_classes and self.queue.is_dead(node)
+        )
 
     def has_reason(self) -> bool:
         """Tell whether somebody is dead, or it was too early yet to rescue what nobody holds."""
@@ -64,6 +76,8 @@ class Rescuer:
 
     def rescue(self, others: Sequence[Node]) -> None:
         """Rescue what the dead among these nodes held, and jobs in the hands of nobody."""
+        # Who was rescued by somebody else has nothing left here either.
+        self.predecessors.intersection_update(node.id for node in others)
         for node in others:
             if self.queue.is_dead(node):
                 self._rescue_node(node)
@@ -80,6 +94,7 @@ class Rescuer:
         if local and self._kill_leftovers(node.id):
             # Something can't be killed yet; to run its job again beside it would be worse.
             return
+        self.predecessors.discard(node.id)
         plan = _Plan(
             config=self.config,
             left=self._spool_of(node.id),
