@@ -223,3 +223,11 @@ sys.exit(data["runs"] < 2)
         job = cli.queue.get("one")
         assert (job.state, job.attempts) == ("completed", 3)
         assert json.loads(job.data or b"") == {"runs": 3, "kept": [1], "ü": "🎈"}
+
+
+def test_what_follows_a_group_of_data_jobs(cli: Cli) -> None:
+    cli.ok("push", "a", "1", "--group", "album", "--on-done", "echo over")
+    cli.ok("push", "b", "2", "--group", "album", "--on-done", "echo over")
+    (last,) = [job for job in cli.queue.list() if job.command is not None]
+    assert (last.command, last.after_group, last.group) == ("echo over", ("album:any",), None)
+    assert "--group NAME" in cli.refused("push", "c", "3", "--on-done", "echo over", code=2)

@@ -7,13 +7,20 @@ import click
 from queuectl.cli.command import Command
 from queuectl.cli.enqueue import Manner, enqueue_one
 from queuectl.cli.options import json_option, quiet_option, raw_option
-from queuectl.cli.program import field_options, finally_option, given_fields, in_our_trace
+from queuectl.cli.program import (
+    field_options,
+    finally_option,
+    given_fields,
+    in_our_trace,
+    on_done_option,
+)
 
 EXAMPLES = """
 queuectl push order-17 '{"total": 12}'               # handled by: worker start --exec PROGRAM
 queuectl push order-17 '{"total": 12}' --type order  # by: worker start --exec order=PROGRAM
 queuectl push photo-3 @photo.jpg --type thumbnail --queue images --priority 5
 tar c docs | queuectl push backup-7 -
+queuectl push photo-4 @photo4.jpg --type thumbnail --group album --on-done "notify.sh"
 queuectl push report-1 '{"month": 11}' --delay 1h --wait
 """
 NOT_FOR_DATA = ("id", "stdin", "shell", "type", "data")
@@ -25,6 +32,7 @@ NOT_FOR_DATA = ("id", "stdin", "shell", "type", "data")
 @click.option("--type", "type", metavar="T", help="What it is one of: who handles it goes by this.")
 @field_options(but=NOT_FOR_DATA)
 @finally_option
+@on_done_option
 @click.option("--wait", "-w", is_flag=True, help="Wait until it is finished; exit as it did.")
 @click.option("--follow", "-f", is_flag=True, help="Wait, and show its output as it comes.")
 @raw_option
@@ -33,6 +41,7 @@ NOT_FOR_DATA = ("id", "stdin", "shell", "type", "data")
 def push(
     id: str,
     data: str | None,
+    on_done: str | None,
     wait: bool,
     follow: bool,
     raw: bool,
@@ -49,7 +58,9 @@ def push(
     An id can be used once, until its job is removed: if it is taken, nothing is stored, and the
     exit code says so as that of enqueue does.
     """
-    how = Manner(wait=wait or follow, follow=follow, raw=raw, quiet=quiet, as_json=as_json)
+    how = Manner(
+        wait=wait or follow, follow=follow, raw=raw, quiet=quiet, as_json=as_json, on_done=on_done
+    )
     if raw and not follow:
         raise click.UsageError("--raw is for --follow: nothing else shows what the job writes")
     if follow and as_json:
