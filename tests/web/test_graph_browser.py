@@ -225,7 +225,10 @@ def test_the_graph_of_a_group_opens_at_a_root_cause_or_where_it_begins(
         is_across = 0 <= place["x"] <= WIDE["width"] - place["width"]
         return is_across and 0 <= place["y"] <= WIDE["height"] - place["height"]
 
-    go(page, server, "/groups/g/graph?fold=false")
+    go(page, server, "/groups/g")
+    page.click("a:text-is('Graph')")
+    page.click("a:has-text('Draw each job by itself')")
+    page.wait_for_url(lambda url: url.endswith("/groups/g/graph?fold=false"))
     assert is_seen("r")
     lab.node("--drain", count=4).wait(60)
     go(page, server, "/groups/g/graph?fold=false")
