@@ -31,7 +31,8 @@ def test_nodes_and_jobs_say_what_is_in_use(lab: Lab, server: Server) -> None:
     assert told["devices"] == {"gpu": [0]}
     page = Client(server.port, asked.headers, "")
     nodes = page.get("/nodes").body.decode()
-    assert "In use: gpu 0.5/2, mem 1G/4G" in nodes
+    for text in ("0.5 of 2 gpu in use", "1G of 4G mem in use", "1.5 free", "3G free", "gpu 1"):
+        assert text in nodes
     assert '<span class="tag">ssd</span>' in nodes
     shown = page.get("/jobs/x").body.decode()
     assert "gpu 0.5, mem 1G · gpu 0" in shown

@@ -400,7 +400,6 @@ def _templates() -> Environment:
             "count",
             "short",
             "size",
-            "used",
             "amount",
             "part",
             "query",

@@ -6,7 +6,6 @@ from typing import Any
 from unicodedata import east_asian_width
 from urllib.parse import quote, urlencode
 
-from queuectl.report import used_text
 from queuectl.resources import WHOLE, told_amount
 from queuectl.when import human
 
@@ -113,11 +112,6 @@ def _overwritten(line: str) -> str:
     for part in line.rstrip("\r").split("\r"):
         shown = part + shown[len(part) :]
     return shown
-
-
-def used(node: Mapping[str, Any]) -> str:
-    """Say how much of what a node has is in use."""
-    return used_text(dict(node))
 
 
 def amount(many: float, name: str) -> str:
