@@ -296,7 +296,7 @@ def test_several_root_causes_are_retried_by_one_click(page: Page, lab: Lab, serv
     node.wait(60)
     sign_in(page, server)
     go(page, server, "/jobs/z")
-    page.click("button:has-text('Retry all 6')")
+    page.click("#head button:has-text('Retry 6 jobs')")
     page.click("dialog button:has-text('Retry 6 jobs')")
     page.wait_for_selector(".toast:has-text('6 jobs back in line.')")
     assert {lab.queue.get(id).state for id in ids} == {State.PENDING}
