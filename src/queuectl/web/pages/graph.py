@@ -66,10 +66,13 @@ def graph_of_group(call: Call) -> dict[str, Any]:
     name = call.path["name"]
     graph = call.queue.graph_of_group(name, limit=call.query.get("limit", MOST_NODES))
     jobs = {"text": f"Jobs of group {name}", "path": f"/jobs{query({'group': name})}"}
+    groups = {"text": "Groups", "path": "/groups"}
+    # Groups have jobs of all queues: who is let in for some sees those of these.
+    whole = [groups, {"text": cut(name, LONGEST), "path": f"/groups/{part(name)}"}]
     return {
         **_shown(call, graph, f"/groups/{part(name)}/graph"),
         "heading": f"Graph of group {cut(name, LONGEST)}",
-        "back": [jobs],
+        "back": [jobs] if call.grant.queues else whole,
         "command": f"queuectl graph --group {quote(name)}",
     }
 
