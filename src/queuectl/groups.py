@@ -9,13 +9,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from queuectl.changes import REPAIR, Change, cancelling
-from queuectl.dependencies import Wanted, parent_text
-from queuectl.enqueueing import Enqueuer, Request
+from queuectl.dependencies import Wanted, parent_text, read_parent
+from queuectl.enqueueing import MOST_AT_ONCE, Enqueuer, Request
 from queuectl.errors import NotFoundError, UsageError, did_you_mean
 from queuectl.explain import Reason
 from queuectl.facts import Batch, Group
 from queuectl.filter import Filter
 from queuectl.job import WAITING, Job, Output, Usage, span
+from queuectl.pairing import Element, pair
+from queuectl.parameters import INDEX
 from queuectl.place import Place
 from queuectl.request import by_name, check_name, read_duration
 from queuectl.store.contract import Store
@@ -287,6 +289,28 @@ class Groups:
         self.get(name)
         batch = self._queue.enqueue_many([following(name, what, fields)])
         return self._queue.get(batch.ids[0])
+
+    def after_each(self, name: str, elements: Iterable[Request]) -> list[dict[str, Any]]:
+        """Have the elements of an array or a sweep wait for those of a group, one for one.
+
+            elements = queue.groups.after_each("tiles", expand("join.sh {}", array="1-100"))
+            queue.enqueue_many(elements)
+
+        `name` is that of the group, or `NAME:any` and `NAME:fail`, as in `after`. Nothing is
+        stored by that. That they don't match is a `UsageError`.
+        """
+        group, wanted = read_parent(name)
+        self.get(group)
+        requests = [Enqueuer.as_fields(one) for one in islice(elements, MOST_AT_ONCE + 1)]
+        jobs = self._queue.iterate(Filter(groups=(group,)), oldest=True)
+        found = (Element(job.id, job.parameters) for job in jobs if INDEX in job.parameters)
+        others = [*islice(found, MOST_AT_ONCE + 1)]
+        if max(len(requests), len(others)) > MOST_AT_ONCE:
+            raise UsageError(
+                f"They are stored all at once, and so no more than {MOST_AT_ONCE:,} can wait for"
+                " each other one for one."
+            )
+        return pair(requests, others, group, wanted)
 
     def _unknown(self, name: str) -> NotFoundError:
         near = [one.name for one in self.newest(NAMES_AT_ONCE)]

@@ -13,6 +13,7 @@ from queuectl.graphs import in_order
 from queuectl.job import OPEN, Job, State
 from queuectl.lineage import Along, Graph, Link, Node, Relative, Root, Roots
 from queuectl.listing import search
+from queuectl.request import MOST_PARENTS
 from queuectl.scope import is_bounded, reaches
 from queuectl.store.contract import Store, chunks
 from queuectl.values import replace
@@ -31,6 +32,8 @@ MOST_CHILDREN = 1_000
 """Children of a job that are told, unless another number is asked for."""
 MOST_NODES = 200
 """Jobs that a graph has, unless more are asked for."""
+LINKS_FOR_EACH = 50
+"""Links that a graph may have for each of its jobs, besides those of one with very many."""
 LONGEST_TITLE = 200
 
 
@@ -329,7 +332,9 @@ def graph_of_group(store: Store, name: str, *, most: int = MOST_NODES) -> Graph:
     jobs = [job for job in found if reaches(job.queue)]
     if not jobs:
         raise NotFoundError(f"No job is in group {name!r}.")
-    made = _Around(store, jobs[:most], most).made(f"group {name}")
+    around = _Around(store, jobs[:1], most)
+    around.take(jobs[1:most])
+    made = around.made(f"group {name}")
     return made if len(found) <= most else replace(made, is_whole=False)
 
 
@@ -342,7 +347,13 @@ class _Around:
         self._gone: dict[str, Edge] = {}
         """Those of which only the id is known, and how they ended."""
         self._room = most - len(jobs)
+        self._links = LINKS_FOR_EACH * most + MOST_PARENTS
         self._is_whole = True
+
+    def take(self, jobs: Sequence[Job]) -> None:
+        """Take in jobs, as far as there is room for them."""
+        for job in jobs:
+            self._add(job, [])
 
     def parents_of(self, jobs: Sequence[Job]) -> list[Job]:
         """Take in what these wait for; returns those that are new."""
@@ -371,14 +382,16 @@ class _Around:
         return fresh
 
     def _add(self, job: Job, fresh: list[Job]) -> None:
-        if job.seq not in self._jobs and self._has_room():
+        if job.seq not in self._jobs and self._has_room(len(job.after)):
             self._jobs[job.seq] = job
             fresh.append(job)
 
-    def _has_room(self) -> bool:
+    def _has_room(self, links: int = 0) -> bool:
         self._room -= 1
-        self._is_whole &= self._room >= 0
-        return self._room >= 0
+        self._links -= links
+        has_room = self._room >= 0 and self._links >= 0
+        self._is_whole &= has_room
+        return has_room
 
     def made(self, id: str) -> Graph:
         """Return them with all links between them, as the graph of what has this id."""

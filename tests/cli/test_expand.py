@@ -288,3 +288,30 @@ def test_an_interrupt_says_what_is_stored(cli: Cli, tmp_path: Path) -> None:
     assert told["enqueued"] == len(told["ids"]) == cli.queue.count() == 250_001
     assert "Interrupted: only the first 250,001 jobs are stored" in err.decode()
     assert cli.queue.list(limit=1)[0].parameters == {"index": 250_001, "line": "250000"}
+
+
+# -- one array after another --------------------------------------------------------------
+
+
+def test_each_element_waits_for_its_own(cli: Cli) -> None:
+    cli.ok("enqueue", "render {}", "--array", "1-3", "--group", "tiles")
+    args = ("enqueue", "upload {}", "--array", "1-3", "--after-each", "tiles", "--group", "up")
+    before = jobs(cli)
+    shown = cli.ok(*args, "--dry-run").stdout
+    assert f"upload 2 [index=2] [after: {before[1].id}]" in shown
+    assert len(jobs(cli)) == 3
+    assert cli.ok(*args, "--on-done", "true").stdout == "Enqueued 3 jobs in group up.\n"
+    *_, last = jobs(cli)
+    assert last.after_group == ("up:any",)
+    assert [job.after for job in jobs(cli)[3:6]] == [(job.id,) for job in before]
+
+
+def test_elements_that_dont_match_are_refused(cli: Cli) -> None:
+    cli.ok("enqueue", "render {}", "--array", "1-3", "--group", "tiles")
+    args = ("enqueue", "upload {}", "--after-each")
+    why = cli.refused(*args, "tiles", "--array", "1-4", code=2)
+    assert "Group tiles has 3 elements, and these are 4" in why
+    assert "There is no group 'tyles'" in cli.refused(*args, "tyles", "--array", "1-3", code=3)
+    assert "is for --array" in cli.refused(*args, "tiles", code=2)
+    assert "no --skip" in cli.refused(*args, "tiles", "--array", "1-3", "--skip", "1", code=2)
+    assert len(jobs(cli)) == 3

@@ -19,7 +19,7 @@ FOREIGN = {
     # What users have or write: files, ids, variables.
     *"job10 queue.db queue.db.d/ queuectl.toml QUEUECTL_MAX_RETRIES QUEUECTL_TOML".split(),
     "user42",
-    *"opentelemetry.trace otel TRACEPARENT".split(),
+    *"opentelemetry.trace otel TRACEPARENT CUDA_VISIBLE_DEVICES".split(),
     # Names that are for whoever adds something.
     *"AS_IF NAME queue.settings".split(),
 }

@@ -38,6 +38,8 @@ def test_it_is_all_the_same_in_python(lab: Lab, far: Queue) -> None:
     assert told(far.parents("second")) == told(near.parents("second"))
     assert told(far.children("first")) == told(near.children("first"))
     assert told(far.children("first", limit=2)) == told(near.children("first", limit=2))
+    assert far.count_children("first") == near.count_children("first") == 3
+    assert far.count_children("first", limit=2) == 2
     assert far.graph_of(one.id) == near.graph_of(one.id)
     assert far.graph_of(one.id, limit=3) == near.graph_of(one.id, limit=3)
     assert far.taken_along(["first"]) == near.taken_along(["first"])

@@ -210,6 +210,16 @@ class TestAlong:
         }
 
 
+def test_children_are_counted(queue: Queue) -> None:
+    fill(queue, "r", *(f"k{at} r" for at in range(30)), "alone")
+    assert [queue.count_children(id) for id in ("r", "k1", "alone")] == [30, 0, 0]
+    assert queue.count_children("r", limit=20) == 20
+    queue.enqueue("true", id="hidden", queue="other", after="r")
+    with keeping_to(["default"]):
+        assert queue.count_children("r") == 30
+    assert queue.count_children("r") == 31
+
+
 class TestGraph:
     def test_it_has_all_before_and_behind_with_all_links(self, queue: Queue) -> None:
         fill(queue, "r", "a r", "b r", "c a b r", "side", "d c side:any", "alone")
@@ -228,6 +238,16 @@ class TestGraph:
         assert [node.id for node in found.nodes] == ["n18", "n19", "n20", "n21", "n22"]
         assert not found.is_whole
         assert queue.graph_of("n20", limit=40).is_whole
+
+    def test_of_jobs_with_very_many_links_there_are_fewer(self, queue: Queue) -> None:
+        before = [f"a{at}" for at in range(150)]
+        fill(queue, *before, *(f"b{at} {' '.join(before)}" for at in range(150)))
+        found = queue.graph_of("a0", limit=151)
+        # 50 for each job, and those of one more, which may be very many.
+        assert 100 <= len(found.links) <= 151 * 50 + 10_000
+        assert len(found.nodes) < 151
+        assert not found.is_whole
+        assert queue.graph_of("a0", limit=1_000).is_whole
 
     def test_a_group_is_drawn_with_the_links_among_its_jobs(self, queue: Queue) -> None:
         fill(queue, "outside")

@@ -8,7 +8,7 @@ import pytest
 from queuectl import State
 from queuectl.access import Role
 from tests.support import Lab
-from tests.web.conftest import ALL, Client, Server
+from tests.web.conftest import ALL, API, Client, Server
 
 ODD = "<script>alert(1)</script>\"'&"
 
@@ -271,6 +271,28 @@ class TestJobPage:
         assert 'Root cause: <span class="repair"><a href="/jobs/merge">merge</a>' in page
         assert 'data-path="/jobs/merge/retry"' in page
         assert '<a class="more" href="/jobs/mail/graph">Graph</a>' in page
+
+    def test_what_is_over_is_kept_by_nothing(self, lab: Lab, pages: Client) -> None:
+        lab.queue.enqueue("true", id="a", delay="1h")
+        lab.queue.enqueue("true", id="b", after="a")
+        lab.queue.enqueue("true", id="c", after="a")
+        lab.queue.cancel("c")
+        rows = re.findall(r'data-row="(\w)".*?data-label="Keeps">([^<]*)<', shown(pages, "/jobs/a"))
+        assert rows == [("b", "still"), ("c", "no longer")]
+        assert 'data-label="Keeps">no longer<' in shown(pages, "/jobs/c")
+
+    def test_what_waits_for_a_job_that_is_gone_can_be_changed(
+        self, lab: Lab, pages: Client
+    ) -> None:
+        stuck(lab)
+        lab.queue.remove("merge")
+        page = shown(pages, "/jobs/mail")
+        assert '<a class="js-only" href="/jobs/report/edit">Edit report</a>' in page
+        assert 'name="after"' in shown(pages, "/jobs/report/edit")
+        assert "merge is gone" in shown(pages, "/jobs/mail/graph")
+        pages.base = API
+        assert pages.patch("/jobs/report", {"after": []}).status == 200
+        lab.wait_state("mail", State.COMPLETED)
 
     def test_who_may_only_look_has_no_button(self, lab: Lab, server: Server) -> None:
         stuck(lab)

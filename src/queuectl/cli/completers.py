@@ -175,6 +175,16 @@ def complete_after_group(ctx: click.Context, param: click.Parameter, incomplete:
     return [*complete_groups(ctx, param, incomplete), *endings]
 
 
+def complete_after_each(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """Complete names of groups; behind a colon, how each of its jobs is to end."""
+    from queuectl.dependencies import Wanted
+
+    name, colon, begun = incomplete.rpartition(":")
+    wanted = [one for one in Wanted if colon and one.startswith(begun)]
+    endings = [CompletionItem(f"{name}:{one}") for one in wanted]
+    return [*complete_groups(ctx, param, incomplete), *endings]
+
+
 def complete_types(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """Complete types that the newest jobs have, or that nodes handle."""
     with _open(ctx) as queue:
@@ -429,6 +439,7 @@ def _starting(
 
 BY_NAME: dict[str, Completer] = {
     "--after": complete_after,
+    "--after-each": complete_after_each,
     "--after-group": complete_after_group,
     "--group": complete_groups,
     "group_names": complete_groups,

@@ -73,6 +73,8 @@ def _line(values: Values) -> str:
     own = {name: it for name, it in values.get("parameters", {}).items() if name != "line"}
     if own:
         line += f" [{', '.join(f'{name}={legible(it)}' for name, it in own.items())}]"
+    if after := values.get("after"):
+        line += f" [after: {', '.join(after)}]"
     if "run_at" in values:
         line += f" (scheduled for {local(values['run_at'])})"
     elif values.get("delay"):

@@ -36,6 +36,7 @@ from queuectl.when import format_duration, local, until
 if TYPE_CHECKING:
     from queuectl.cli.expand import Wanted
     from queuectl.cli.feed import Feed
+    from queuectl.expansion import Expansion
     from queuectl.queue import Queue
 
 LONGEST_SHOWN = 200
@@ -60,6 +61,7 @@ queuectl enqueue "index.sh" --unique index --delay 1m --on-duplicate debounce --
 queuectl enqueue "render.sh film" --on-success "rm -r scratch" --on-dead "mail ops < /dev/stdin"
 queuectl enqueue "load.sh" --after 7f3k --after m2aa    # when both have completed
 queuectl enqueue "rm -r scratch" --finally 7f3k          # however that one ends
+queuectl enqueue "join.sh {}" --array 1-100 --after-each tiles    # 7 waits for 7 of that array
 queuectl enqueue --lines jobs.txt --group nightly --on-done "notify.sh"   # when all have ended
 pg_dump shop | queuectl enqueue "gzip > shop.gz" --stdin -
 """
@@ -468,6 +470,8 @@ def _enqueue_expansion(
         with open_queue() as queue:
             name_parents(queue, fields)
     with open_expansion(asked, fields) as expansion:
+        if asked.after_each is not None:
+            return _enqueue_pairs(asked.after_each, expansion, last, group, how, dry_run=dry_run)
         if dry_run:
             return show_requests(expansion, how)
         _warn_directory(fields)
@@ -490,6 +494,35 @@ def _enqueue_expansion(
             if stored.error is not None:
                 return stored.error.exit_code
             return _stay(queue, ids, name, [name], how, EXIT_DONE)
+
+
+def _enqueue_pairs(
+    other: str,
+    expansion: "Expansion",
+    last: dict[str, Any] | None,
+    group: str,
+    how: Manner,
+    *,
+    dry_run: bool,
+) -> int:
+    """Store elements that wait for those of another group, one for one, all at once."""
+    from queuectl.cli.bulk import tell
+    from queuectl.groups import without_following
+
+    with open_queue() as queue, truthful(queue):
+        requests = queue.groups.after_each(other, expansion)
+        if dry_run:
+            return show_requests(requests, how)
+        _warn_directory({**expansion.shared})
+        name = str(expansion.shared.get("queue") or DEFAULT_QUEUE)
+        near = near_queue(queue, name)
+        batch = queue.enqueue_many([*requests, last] if last and requests else requests)
+        if last and requests:
+            batch = without_following(batch)
+        outlet.done = lambda: f"{plural(len(batch.ids), 'job')} stored"
+        tell(batch, [], unit="rest", quiet=how.quiet, as_json=how.as_json, group=group)
+        note_near(name, near)
+        return _stay(queue, batch.ids, name, [name], how, EXIT_DONE)
 
 
 def show_requests(requests: "Iterable[dict[str, Any]]", how: Manner) -> int:

@@ -8,7 +8,7 @@ import click
 from queuectl.values import dataclass
 
 F = TypeVar("F", bound=Callable[..., Any])
-_OPTIONS = ("array", "each_line", "null", "each_json", "sweep", "at_once", "skip")
+_OPTIONS = ("array", "each_line", "null", "each_json", "sweep", "at_once", "after_each", "skip")
 
 
 def expansion_options(command: F) -> F:
@@ -47,6 +47,12 @@ def expansion_options(command: F) -> F:
             "--at-once", metavar="N", help="With any of these: at most N of them run at once."
         ),
         click.option(
+            "--after-each",
+            metavar="GROUP[:WANTED]",
+            help="With any of these: each waits for the one of that array or sweep that has the"
+            " same number, or parameters.",
+        ),
+        click.option(
             "--skip",
             metavar="N",
             type=click.IntRange(min=0),
@@ -69,6 +75,7 @@ class Wanted:
     each_json: str | None
     sweep: tuple[str, ...]
     at_once: str | None
+    after_each: str | None
     skip: int
 
     @property
@@ -96,6 +103,8 @@ def wanted(flags: dict[str, Any]) -> Wanted | None:
         raise click.UsageError(
             "--array and --sweep can't be together; --sweep n=1..100 does what an array does"
         )
+    if asked.after_each is not None and asked.skip:
+        raise click.UsageError("--after-each stores all of them or none, so there is no --skip")
     return asked
 
 
@@ -103,6 +112,10 @@ def _check_alone(asked: Wanted) -> None:
     """Refuse what says more of an expansion where there is none."""
     if asked.null:
         raise click.UsageError("--null is for --each-line")
-    for option, value in (("--at-once", asked.at_once), ("--skip", asked.skip)):
+    for option, value in (
+        ("--at-once", asked.at_once),
+        ("--after-each", asked.after_each),
+        ("--skip", asked.skip),
+    ):
         if value:
             raise click.UsageError(f"{option} is for --array, --each-line, --sweep and --each-json")

@@ -60,7 +60,7 @@ class CurrentJob:
         self.schedule: str | None = message.get("schedule")
         """The schedule that made it, if one did."""
         self.given: dict[str, str] = message.get("given", {})
-        """What it has of its node for itself, as variables: such as `CUDA_VISIBLE_DEVICES`."""
+        """What it has of its node for itself, as variables: such as those that name its GPUs."""
         self._scheduled_for: str | None = message.get("scheduled_for")
         self.traceparent: str | None = message.get("traceparent")
         self.tracestate: str | None = message.get("tracestate")

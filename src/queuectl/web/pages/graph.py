@@ -145,6 +145,8 @@ def relatives(call: Call) -> dict[str, Any]:
     return {
         "job": {"id": found.id, "queue": found.queue},
         "title": found.title,
+        "show": f"queuectl show {quote(found.id)} --json",
+        "command": f"queuectl graph {quote(found.id)} --limit 0",
         **next_to(call, found, said, most=limit),
     }
 
@@ -162,8 +164,8 @@ def next_to(
     if found.has_children and many >= most:
         many = max(many, call.queue.count_children(found, limit=COUNTED + 1))
     return {
-        "parents": [_told(one) for one in parents[:most]],
-        "children": [_told(one) for one in children[:most]],
+        "parents": [_told(one, found.state) for one in parents[:most]],
+        "children": [_told(one, one["state"]) for one in children[:most]],
         "more_parents": max(len(parents) - most, 0),
         "more_children": max(min(many, COUNTED) - most, 0),
         "is_counted": many <= COUNTED,
@@ -171,13 +173,15 @@ def next_to(
     }
 
 
-def _told(one: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe a relative as a row of a table."""
+def _told(one: Mapping[str, Any], waiting: str) -> dict[str, Any]:
+    """Describe a relative as a row of a table, and whether it keeps the one that waits."""
     state = one["state"] or ("open" if one["group"] else "gone")
     if one["group"]:
         path = f"/groups/{part(one['id'])}/graph"
     else:
         path = f"/jobs/{part(one['id'])}" if one["state"] else ""
-    has_ended = one["came_to"] is not None or state in FINISHED
-    keeps = "no longer" if one["met"] else "in vain" if has_ended else "still"
+    if one["met"] or waiting in FINISHED:
+        keeps = "no longer"
+    else:
+        keeps = "still" if one["came_to"] is None else "in vain"
     return {**one, "shown": state, "path": path, "keeps": keeps, "command": one["command"] or ""}
