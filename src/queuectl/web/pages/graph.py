@@ -65,14 +65,14 @@ def graph_of_group(call: Call) -> dict[str, Any]:
     """Draw the jobs of a group, and who of them waits for whom."""
     name = call.path["name"]
     graph = call.queue.graph_of_group(name, limit=call.query.get("limit", MOST_NODES))
-    jobs = {"text": f"Jobs of group {name}", "path": f"/jobs{query({'group': name})}"}
-    groups = {"text": "Groups", "path": "/groups"}
-    # Groups have jobs of all queues: who is let in for some sees those of these.
-    whole = [groups, {"text": cut(name, LONGEST), "path": f"/groups/{part(name)}"}]
+    back = [{"text": f"Jobs of group {name}", "path": f"/jobs{query({'group': name})}"}]
+    if not call.grant.queues:
+        group = {"text": name, "path": f"/groups/{part(name)}"}
+        back = [{"text": "Groups", "path": "/groups"}, group]
     return {
         **_shown(call, graph, f"/groups/{part(name)}/graph"),
         "heading": f"Graph of group {cut(name, LONGEST)}",
-        "back": [jobs] if call.grant.queues else whole,
+        "back": back,
         "command": f"queuectl graph --group {quote(name)}",
     }
 
