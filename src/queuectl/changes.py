@@ -5,7 +5,7 @@ transaction: to all of them or, if one can't be changed, to none. `make_named` a
 do it to as many as are meant, in transactions small enough that workers don't wait for them.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from queuectl import finding, lifecycle
@@ -73,8 +73,11 @@ class Change:
     """Whether all that are named are changed at once, as their order matters."""
     oldest_first: bool = False
     """Whether those that a filter finds are changed in the order of the line."""
-    narrow: Callable[[Store, Sequence[Job]], Sequence[Job]] | None = None
-    """Returns those that are meant of jobs that a filter found, if not all of them are."""
+    narrow: Callable[[Store, Sequence[Job], Container[str]], Sequence[Job]] | None = None
+    """Returns those that are meant of jobs that a filter found, if not all of them are.
+
+    In a dry run it is told which would have been changed already.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,11 +294,12 @@ def _is_fallout(job: Job) -> bool:
     return follows_failures(job.reason, job.group) or parent_in(job.reason) is not None
 
 
-def _fallen(store: Store, jobs: Sequence[Job]) -> list[Job]:
+def _fallen(store: Store, jobs: Sequence[Job], foreseen: Container[str]) -> list[Job]:
     """Return those of these jobs, in the order of the line, that are down because of dead ones.
 
     What waits for others comes behind them. So these have been retried already, or are to be, if
-    it was because of dead ones as well that they were cancelled.
+    it was because of dead ones as well that they were cancelled. Those that are `foreseen` would
+    have been retried.
     """
     parents = {job.seq: parent_in(job.reason) for job in jobs if job.state == State.CANCELLED}
     named = sorted({name for name in parents.values() if name is not None})
@@ -306,7 +310,8 @@ def _fallen(store: Store, jobs: Sequence[Job]) -> list[Job]:
     meant: dict[str, Job] = {}
     for job in jobs:
         parent = parents.get(job.seq)
-        is_up = parent is None or parent in meant or states.get(parent, State.DEAD) not in _DOWN
+        is_up = parent is None or parent in meant or parent in foreseen
+        is_up = is_up or states.get(parent or "", State.DEAD) not in _DOWN
         if job.state != State.CANCELLED or (_is_fallout(job) and is_up):
             meant[job.id] = job
     return [*meant.values()]
@@ -514,13 +519,16 @@ def make_matching(
     which = filter_for(change, check_filter(which))
     after: int | None = None
     total, action = 0, Action()
+    foreseen: set[str] = set()
     while True:
         jobs = store.jobs.select(which, limit=PAGE, after=after, oldest=change.oldest_first)
-        meant = jobs if change.narrow is None else change.narrow(store, jobs)
+        meant = jobs if change.narrow is None else change.narrow(store, jobs, foreseen)
         with one_action(action):
             page = _make_page(store, meant, which, change, dry_run=dry_run)
         total += len(page)
         told(page)
+        if dry_run and change.narrow is not None:
+            foreseen.update(one.before.id for one in page)
         if len(jobs) < PAGE:
             return total
         after = jobs[-1].seq

@@ -3,7 +3,7 @@
 Pure: a parent has ended, and its child is told. No clock, no store.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from queuectl.job import State
@@ -128,6 +128,13 @@ def read_parent(text: str) -> tuple[str, Wanted]:
     if colon and id and wanted in _WANTED:
         return id, Wanted(wanted)
     return text, Wanted.OK
+
+
+def group_told(group: str | None, after_group: Sequence[str]) -> str | None:
+    """Return the group that a run is told of: its job's own, or else the only one it waited for."""
+    if group is not None or len(after_group) != 1:
+        return group
+    return read_parent(after_group[0])[0]
 
 
 def parent_text(id: str, wanted: Wanted) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache, partial
 from itertools import chain, islice, repeat
+from operator import itemgetter
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +13,7 @@ from queuectl.bound_values import laid_over
 from queuectl.errors import BadJobError, UsageError
 from queuectl.facts import Batch, Progress, QueueInfo
 from queuectl.fields import REQUESTED
-from queuectl.job import DEFAULT_QUEUE, Job, NewJob, OneOfMany
+from queuectl.job import DEFAULT_QUEUE, Job, NewJob, OneOfMany, distinct
 from queuectl.place import Place
 from queuectl.request import (
     Values,
@@ -447,7 +448,7 @@ class Enqueuer:
 
 def _order(jobs: Sequence[OneOfMany]) -> list[int] | None:
     """Return in which order jobs are to be stored that wait for each other; None as they are."""
-    if not any(model.after for *_, model in jobs):
+    if not any(model.after for model in distinct(map(itemgetter(-1), jobs))):
         return None
     from queuectl.dependencies import read_parent
     from queuectl.graphs import in_order

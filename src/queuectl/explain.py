@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from queuectl.facts import Event, Node, Pause, QueueInfo, Sleep
 from queuectl.job import TYPE, WAITING, Job, State, base_handler, moment, told_handler
-from queuectl.values import dataclass, field
+from queuectl.values import dataclass, field, replace
 from queuectl.when import ahead, human, iso, local
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 NAMED = 3
 """Jobs that a reason names, of many."""
+MEANT = 100
+"""Jobs that a reason has the ids of."""
 
 
 class Cause(StrEnum):
@@ -90,6 +92,10 @@ class Reason:
     """The command of queuectl that ends it, such as `worker start`, where there is one."""
     ends_at: int | None = None
     """When it ends by itself, in milliseconds, where that is known."""
+    jobs: tuple[str, ...] = ()
+    """The jobs that the remedy is for, the first of very many, where others are meant."""
+    groups: tuple[str, ...] = ()
+    """The groups that it is for."""
 
     @property
     def until(self) -> "datetime | None":
@@ -103,6 +109,8 @@ class Reason:
             "text": self.text,
             "remedy": None if self.remedy is None else f"queuectl {self.remedy}",
             "until": None if self.ends_at is None else iso(self.ends_at),
+            "jobs": list(self.jobs),
+            "groups": list(self.groups),
         }
 
 
@@ -377,12 +385,16 @@ def stuck(roots: "Roots", *, of_several: bool = False) -> list[Reason]:
     if there:
         text = f"{vain}: {listed([_stuck(root) for root in there])}"
         remedy = _retrying(there)
-        reasons.append(_reason(Cause.ROOT_CAUSE, text, remedy))
+        jobs = tuple(root.id for root in there if not root.is_group)[:MEANT]
+        groups = tuple(root.id for root in there if root.is_group)[:MEANT]
+        found = _reason(Cause.ROOT_CAUSE, text, remedy)
+        reasons.append(replace(found, jobs=jobs, groups=groups))
     if gone:
         told = [f"job {root.id}, which was {root.came_to or 'not over'}, is gone" for root in gone]
-        children = list(dict.fromkeys(root.child for root in gone))[:NAMED]
-        remedy = f"edit {_quoted(*children)} --unset after"
-        reasons.append(_reason(Cause.PARENT_GONE, f"{vain}: {listed(told)}", remedy))
+        children = list(dict.fromkeys(root.child for root in gone))
+        remedy = f"edit {_quoted(*children[:NAMED])} --unset after"
+        found = _reason(Cause.PARENT_GONE, f"{vain}: {listed(told)}", remedy)
+        reasons.append(replace(found, jobs=tuple(children[:MEANT])))
     return reasons
 
 
@@ -394,10 +406,18 @@ def _retrying(roots: "Sequence[Root]") -> str:
 
 
 def _stuck(root: "Root") -> str:
-    if root.is_group:
-        return f"group {root.id} is {root.state}"
-    why = None if root.job is None else root.job.reason
-    return f"job {root.id} is {root.state}" + (f" ({why.rstrip('.')})" if why else "")
+    if not root.is_group:
+        return _ended(root.id, root.state, root.job)
+    stands = "isn't over" if root.state is None else f"is {root.state}"
+    if not root.because:
+        return f"group {root.id} {stands}"
+    dead = listed([_ended(job.id, job.state, job) for job in root.because])
+    return f"group {root.id} {stands}, and {dead}"
+
+
+def _ended(id: str, state: State | None, job: Job | None) -> str:
+    why = None if job is None else job.reason
+    return f"job {id} is {state}" + (f" ({why.rstrip('.')})" if why else "")
 
 
 def listed(items: Sequence[str]) -> str:

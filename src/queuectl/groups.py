@@ -4,7 +4,7 @@ How a group stands is read from its one row, where its jobs are counted: it take
 million jobs in it as with ten.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,7 +15,7 @@ from queuectl.errors import NotFoundError, UsageError, did_you_mean
 from queuectl.explain import Reason
 from queuectl.facts import Batch, Group
 from queuectl.filter import Filter
-from queuectl.job import WAITING, Job, Output, span
+from queuectl.job import WAITING, Job, Output, Usage, span
 from queuectl.place import Place
 from queuectl.request import by_name, check_name, read_duration
 from queuectl.store.contract import Store
@@ -25,6 +25,8 @@ from queuectl.values import dataclass, replace
 
 if TYPE_CHECKING:
     from datetime import timedelta
+
+    from queuectl.lineage import Along, Relative, Roots
 
 PAGE = 500
 """Jobs whose results are read at once."""
@@ -76,6 +78,8 @@ class Row:
     result: Any = None
     """What its run told, if it completed and told something."""
     has_result: bool = False
+    peak_memory: int | None = None
+    """The most bytes that its newest run used at once, if that is known."""
     last_line: str | None = None
     """The last line that it wrote, if it has no result and that was asked for."""
 
@@ -94,6 +98,9 @@ class Asked(Protocol):
 
     def results(self, jobs: Sequence[Job]) -> dict[int, Any]:
         """Return the results of jobs, by their places."""
+
+    def usages(self, jobs: Sequence[Job]) -> dict[int, Usage]:
+        """Return what the newest runs of jobs used, by their places."""
 
     def output(self, id: Job, attempt: int | None = None) -> Output:
         """Return what the newest run of a job wrote."""
@@ -167,6 +174,40 @@ class Groups:
             self._store, self._place, some, {job.queue for job in some}
         )
 
+    def running(self) -> dict[str, int]:
+        """Count the jobs of groups that run now: of each group of which any does, by its name."""
+        return self._store.groups.running()
+
+    def roots(self, name: str) -> "Roots":
+        """Return what keeps blocked jobs of a group from running, as far as some of them tell.
+
+        Those are the newest, as many as `why` looks at.
+        """
+        from queuectl import relatives
+
+        return relatives.roots_of_group(self._store, name, most=LOOKED_AT, looks=LOOKS)
+
+    def children(self, name: str, *, limit: int = 1_000) -> "list[Relative]":
+        """Return jobs that wait for a group, or did; of very many, some."""
+        from queuectl import relatives
+
+        return relatives.children_of_group(self._store, name, limit=limit)
+
+    def follower(self, name: str) -> Job | None:
+        """Return the job that runs when a group is over, if there is one: see `on_done`."""
+        key = unique_key(name)
+        found = (child.job for child in self.children(name))
+        return next((job for job in found if job is not None and job.unique_key == key), None)
+
+    def taken_along(self, name: str, *, limit: int = 10_000) -> "Along":
+        """Return which other jobs are cancelled if a group is: they wait for it, or its jobs.
+
+        Of a group of more jobs than the limit, the newest tell.
+        """
+        from queuectl import relatives
+
+        return relatives.along_with_group(self._store, self.get(name), most=limit)
+
     def results(self, name: str, *, last_lines: bool = False) -> Iterator[Row]:
         """Yield the jobs of a group in the order of the line, with what they came to.
 
@@ -174,11 +215,14 @@ class Groups:
         few at a time, so that a million take no more memory.
         """
         self.get(name)
-        return self._rows(self._queue.iterate(Filter(groups=(name,)), oldest=True), last_lines)
+        jobs = self._queue.iterate(Filter(groups=(name,)), oldest=True)
+        return self.rows(jobs, last_lines=last_lines)
 
-    def _rows(self, jobs: Iterator[Job], last_lines: bool) -> Iterator[Row]:
-        while some := [*islice(jobs, PAGE)]:
-            found = self._queue.results(some)
+    def rows(self, jobs: Iterable[Job], *, last_lines: bool = False) -> Iterator[Row]:
+        """Yield jobs with what they came to, as `results` does."""
+        rest = iter(jobs)
+        while some := [*islice(rest, PAGE)]:
+            found, usages = self._queue.results(some), self._queue.usages(some)
             for job in some:
                 has_result = job.seq in found
                 needs_line = last_lines and not has_result and job.attempts > 0
@@ -186,6 +230,7 @@ class Groups:
                     job=job,
                     result=found.get(job.seq),
                     has_result=has_result,
+                    peak_memory=usages[job.seq].peak_memory if job.seq in usages else None,
                     last_line=self._last_line(job) if needs_line else None,
                 )
 

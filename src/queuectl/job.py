@@ -5,7 +5,7 @@ programs, jobs and attempts have them as `datetime` and `timedelta` as well: `cr
 number, `created` the time. Nothing here decides anything: `lifecycle` does.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -137,6 +137,12 @@ stored), and what it shares.
 
 The latter is a `NewJob` without these four, the same for all jobs that don't differ otherwise.
 """
+
+
+def distinct(models: Iterable[NewJob]) -> Collection[NewJob]:
+    """Return what many jobs share, each once."""
+    known = list(models)
+    return dict(zip(map(id, known), known, strict=True)).values()
 
 
 @rowclass(frozen=True, slots=True, kw_only=True)
@@ -736,7 +742,7 @@ Outcome = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rowclass(frozen=True, slots=True, kw_only=True)
 class Transition:
     """What the store applies to a job because of an outcome: its new state, whole."""
 

@@ -43,6 +43,8 @@ class Root:
     """As it is now; None if it is gone, or in a queue that isn't spoken of."""
     is_group: bool = False
     """Whether it is a group, and its id a name."""
+    because: tuple[Job, ...] = ()
+    """Of a group, some of its jobs because of which it doesn't end as is waited for."""
 
     @property
     def state(self) -> State | None:
@@ -53,7 +55,7 @@ class Root:
     def is_stuck(self) -> bool:
         """Whether nothing goes on by itself: it has ended in another way than is waited for."""
         if self.is_group:
-            return self.came_to is not None
+            return self.came_to is not None or bool(self.because)
         return self.job is None or self.job.state in FINISHED
 
 
@@ -119,3 +121,53 @@ class Graph:
     links: tuple[Link, ...]
     is_whole: bool = True
     """Whether all of them are there; else the nearest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blockage:
+    """What of a graph waits in vain, and for what."""
+
+    roots: frozenset[str]
+    """The jobs and groups that ended in another way than is waited for."""
+    links: frozenset[tuple[str, str]]
+    """The ways from what is blocked to these, as parents and children."""
+
+
+def blockage(graph: Graph, of: str | None = None) -> Blockage:
+    """Return what keeps the blocked jobs of a graph, or one of them, and nothing goes on by itself.
+
+    Only what is in the graph is found; that is all of it if the graph is whole.
+    """
+    nodes = {node.id: node for node in graph.nodes}
+    kept = {node.id: list[Link]() for node in graph.nodes}
+    for link in graph.links:
+        if not link.is_met and nodes[link.child].state == State.BLOCKED:
+            kept[link.child].append(link)
+    roots: set[str] = set()
+    ways: set[tuple[str, str]] = set()
+    in_vain: set[str] = set()
+    # Each node stands after those that it waits for.
+    for node in graph.nodes:
+        for link in kept[node.id]:
+            if _has_ended(nodes[link.parent], link):
+                roots.add(link.parent)
+            elif link.parent not in in_vain:
+                continue
+            in_vain.add(node.id)
+            ways.add((link.parent, link.child))
+    if of is None or of not in in_vain:
+        return Blockage(roots=frozenset(roots), links=frozenset(ways))
+    before = {of}
+    for node in reversed(graph.nodes):
+        if node.id in before:
+            before.update(link.parent for link in kept[node.id])
+    return Blockage(
+        roots=frozenset(roots),
+        links=frozenset(way for way in ways if way[1] in before),
+    )
+
+
+def _has_ended(parent: Node, link: Link) -> bool:
+    if parent.state is None or parent.is_group:
+        return link.came_to is not None
+    return parent.state in FINISHED

@@ -585,6 +585,10 @@ class Queue:
         """Return jobs that wait for one, or did, as they were enqueued."""
         return relatives.children(self.store, self.get(id), limit=limit)
 
+    def count_children(self, id: Named, *, limit: int = 10_000) -> int:
+        """Return how many jobs wait for one, or did; of more than the limit, that."""
+        return relatives.count_children(self.store, self.get(id), most=limit)
+
     def graph_of(self, id: Named, *, limit: int = 200) -> "Graph":
         """Return a job with all that must end before it, and all that waits for its end.
 

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from queuectl.dependencies import IfParentFails, Verdict, Wanted, read_parent, verdict
 from queuectl.errors import NotFoundError
-from queuectl.facts import Edge
+from queuectl.facts import Edge, Group
 from queuectl.filter import Filter
 from queuectl.graphs import in_order
 from queuectl.job import OPEN, Job, State
 from queuectl.lineage import Along, Graph, Link, Node, Relative, Root, Roots
-from queuectl.scope import reaches
+from queuectl.listing import search
+from queuectl.scope import is_bounded, reaches
 from queuectl.store.contract import Store, chunks
 from queuectl.values import replace
 
@@ -20,6 +21,8 @@ AT_ONCE = 1_000
 """Jobs that are read at once."""
 MOST_BEFORE = 200_000
 """Jobs that are looked at to find what keeps one."""
+MEMBERS, LOOKS = 100, 10_000
+"""Jobs of a group that are looked into, and among how many they are looked for."""
 MOST_ALONG = 10_000
 """Jobs that are counted as those which a cancellation takes along."""
 LEVELS = 1_000
@@ -56,6 +59,26 @@ def children(store: Store, job: Job, *, limit: int) -> list[Relative]:
     ]
 
 
+def children_of_group(store: Store, name: str, *, limit: int) -> list[Relative]:
+    """Return jobs that wait for a group, or did, as they were enqueued; of very many, some."""
+    edges = store.groups.children(name, limit=limit)
+    there = _at(store, [edge.child for edge in edges])
+    return [
+        _relative(replace(edge, is_group=False), child.id, child)
+        for edge in edges
+        if (child := there.get(edge.child)) is not None and reaches(child.queue)
+    ]
+
+
+def count_children(store: Store, job: Job, *, most: int) -> int:
+    """Return how many jobs wait for one, or did; of more than so many, that number."""
+    if not job.has_children:
+        return 0
+    if is_bounded():
+        return len(children(store, job, limit=most))
+    return len(store.jobs.children([job], limit=most))
+
+
 def _relative(edge: Edge, id: str, job: Job | None) -> Relative:
     return Relative(
         id=id,
@@ -90,6 +113,8 @@ def _parents_of(store: Store, jobs: Sequence[Job]) -> Iterator[Edge]:
 def roots(store: Store, jobs: Sequence[Job], *, most: int = MOST_BEFORE) -> Roots:
     """Return what keeps jobs from running that are blocked, through all that are blocked as well.
 
+    Of a group that is waited for, some of its jobs are looked at as well.
+
     The longer it goes on, the more is read ahead: what one waits for was mostly enqueued just
     before it.
     """
@@ -109,8 +134,13 @@ def roots(store: Store, jobs: Sequence[Job], *, most: int = MOST_BEFORE) -> Root
                 parent = known.job(edge)
                 if parent is not None and parent.state == State.BLOCKED:
                     above.append(parent)
-                else:
-                    found[named] = _root(edge, parent, job)
+                    continue
+                found[named] = _root(store, edge, parent, job)
+                if edge.is_group:
+                    inside = [one for one in _blocked_in(store, edge) if one.id not in seen]
+                    seen.update(one.id for one in inside)
+                    known.take(inside)
+                    above += inside
         level = above
     ordered = sorted(found.values(), key=lambda root: not root.is_stuck)
     return Roots(found=tuple(ordered), is_whole=not level)
@@ -121,14 +151,44 @@ def _named(edge: Edge) -> str:
     return f"group {edge.parent_id}" if edge.is_group else edge.parent_id
 
 
-def _root(edge: Edge, job: Job | None, child: Job) -> Root:
+def _root(store: Store, edge: Edge, job: Job | None, child: Job) -> Root:
     return Root(
         id=edge.parent_id,
         child=child.id,
         came_to=None if edge.came_to is None else State(edge.came_to),
         job=_seen(job, edge.parent_id),
         is_group=edge.is_group,
+        because=_dead_in(store, edge) if edge.is_group and edge.wanted == Wanted.OK else (),
     )
+
+
+def _dead_in(store: Store, edge: Edge) -> tuple[Job, ...]:
+    """Return some dead jobs of a group."""
+    return tuple(job for job in _members(store, edge, State.DEAD) if reaches(job.queue))
+
+
+def _blocked_in(store: Store, edge: Edge) -> list[Job]:
+    """Return some of a group's jobs that are blocked, if it isn't over."""
+    return _members(store, edge, State.BLOCKED) if edge.came_to is None else []
+
+
+def _members(store: Store, edge: Edge, state: State) -> list[Job]:
+    which = Filter(groups=(edge.parent_id,), states=(state,))
+    found = search(store, which, limit=MEMBERS, looks=LOOKS, after=None, oldest=True)
+    return list(found.jobs)
+
+
+def roots_of_group(store: Store, name: str, *, most: int, looks: int) -> Roots:
+    """Return what keeps the newest blocked jobs of a group from running: of so many at most.
+
+    So many jobs of the group are looked at to find these.
+    """
+    horizon = store.jobs.horizon(Filter(groups=(name,)), looks=looks)
+    which = Filter(groups=(name,), states=(State.BLOCKED,))
+    last = None if horizon is None else horizon.seq
+    blocked = store.jobs.select(which, limit=most + 1, last=last)
+    found = roots(store, blocked[:most])
+    return found if horizon is None and len(blocked) <= most else replace(found, is_whole=False)
 
 
 class _Ahead:
@@ -185,37 +245,65 @@ def along(store: Store, jobs: Sequence[Job], *, most: int = MOST_ALONG) -> Along
     These are taken to be cancelled, or removed, while they are open: what is over takes nothing
     along any more.
     """
-    level = [job for job in jobs if job.state in OPEN and job.has_children]
-    seen = {job.seq for job in jobs}
+    edges = _open_edges(store, [job for job in jobs if job.state in OPEN], most + 1)
+    return _along(store, _over(store, edges), {job.seq for job in jobs}, most)
+
+
+def along_with_group(store: Store, group: Group, *, most: int = MOST_ALONG) -> Along:
+    """Return which other jobs are cancelled if the open ones of a group are.
+
+    Those that wait for these, and those that wait for the group itself: it is over then.
+    """
+    listed = store.jobs.select(Filter(groups=(group.name,)), limit=most + 1)
+    jobs = [job for job in listed if job.state in OPEN]
+    over = _over(store, _open_edges(store, jobs, most + 1))
+    if jobs:
+        edges = store.groups.children(group.name, limit=most + 1)
+        came_to = State.DEAD if group.dead else State.CANCELLED
+        over += _over(store, [edge for edge in edges if edge.came_to is None], came_to)
+    found = _along(store, over, {job.seq for job in jobs}, most, without=group.name)
+    return found if len(listed) <= most else replace(found, is_whole=False)
+
+
+def _along(
+    store: Store, over: list[Job], seen: set[int], most: int, without: str | None = None
+) -> Along:
+    """Return jobs that are over, and all whom their ends cancel; `without` those of a group."""
     ids: list[str] = []
     for _ in range(LEVELS):
-        if not level:
-            return Along(ids=tuple(ids))
-        over = _over(store, level, most - len(ids) + 1)
-        fresh = [job for job in over if job.seq not in seen]
+        fresh = [job for job in {job.seq: job for job in over}.values() if job.seq not in seen]
         seen.update(job.seq for job in fresh)
-        ids += [job.id for job in fresh if reaches(job.queue)]
+        told = [job for job in fresh if without is None or job.group != without]
+        ids += [job.id for job in told if reaches(job.queue)]
         if len(over) > most or len(ids) > most:
             break
-        level = [job for job in fresh if job.has_children]
+        edges = _open_edges(store, fresh, most - len(ids) + 1)
+        if not edges:
+            return Along(ids=tuple(ids))
+        over = _over(store, edges)
     return Along(ids=tuple(ids[:most]), is_whole=False)
 
 
-def _over(store: Store, jobs: Sequence[Job], most: int) -> list[Job]:
-    """Return the jobs that are over if these are cancelled, the children of these only."""
-    edges = [
+def _open_edges(store: Store, jobs: Sequence[Job], most: int) -> list[Edge]:
+    """Return who waits for the ends of these jobs."""
+    having = [job for job in jobs if job.has_children]
+    return [
         edge
-        for some in chunks(jobs, AT_ONCE)
+        for some in chunks(having, AT_ONCE)
         for edge in store.jobs.children(some, limit=most)
         if edge.came_to is None
     ]
+
+
+def _over(store: Store, edges: Sequence[Edge], came_to: State = State.CANCELLED) -> list[Job]:
+    """Return the children that are over if those they wait for come to this."""
     there = _at(store, [edge.child for edge in edges])
     found: dict[int, Job] = {}
     for edge in edges:
         child = there.get(edge.child)
         if child is not None and child.state == State.BLOCKED:
             how = IfParentFails(child.if_parent_fails or IfParentFails.BLOCK)
-            if verdict(Wanted(edge.wanted), State.CANCELLED, how) == Verdict.OVER:
+            if verdict(Wanted(edge.wanted), came_to, how) == Verdict.OVER:
                 found[child.seq] = child
     return list(found.values())
 

@@ -42,7 +42,7 @@ from queuectl.values import dataclass, fields
 if TYPE_CHECKING:
     from queuectl.access import Grant
     from queuectl.limits import Limits
-    from queuectl.lineage import Along, Graph, Relative
+    from queuectl.lineage import Along, Graph, Relative, Root
     from queuectl.store.health import Finding
 
 
@@ -79,6 +79,8 @@ def _changes(before: Job, after: Job) -> dict[str, Any]:
     return {name: {"was": was[name], "is": now[name]} for name in _ASKED if was[name] != now[name]}
 
 
+LONGEST_TITLE = 200
+"""Letters of what a job runs, where it is told of another one."""
 _ASKED = tuple({field.column: None for field in REQUESTED if field.column in KINDS})
 _asked = attrgetter(*_ASKED)
 
@@ -123,6 +125,7 @@ def progress_dict(progress: RunProgress | None) -> dict[str, Any] | None:
 
 def relative_dict(relative: "Relative") -> dict[str, Any]:
     """Describe a job, or a group, that another waits for, or that waits for it."""
+    job = relative.job
     return {
         "id": relative.id,
         "group": relative.is_group,
@@ -130,6 +133,20 @@ def relative_dict(relative: "Relative") -> dict[str, Any]:
         "state": None if relative.state is None else relative.state.value,
         "came_to": None if relative.came_to is None else relative.came_to.value,
         "met": relative.is_met,
+        "command": None if job is None else job.title[:LONGEST_TITLE],
+        "queue": None if job is None else job.queue,
+    }
+
+
+def root_dict(root: "Root") -> dict[str, Any]:
+    """Describe what keeps jobs from running: a job, or a group."""
+    return {
+        "id": root.id,
+        "group": root.is_group,
+        "state": None if root.state is None else root.state.value,
+        "stuck": root.is_stuck,
+        "reason": None if root.job is None else root.job.reason or root.job.error,
+        "child": root.child,
     }
 
 
@@ -162,7 +179,10 @@ def parameters_dict(job: Job) -> dict[str, str | int]:
 
 
 def graph_dict(graph: "Graph") -> dict[str, Any]:
-    """Describe a job with those around it."""
+    """Describe a job with those around it, and what of that waits in vain."""
+    from queuectl.lineage import blockage
+
+    found = blockage(graph)
     return {
         "id": graph.id,
         "jobs": [
@@ -173,6 +193,7 @@ def graph_dict(graph: "Graph") -> dict[str, Any]:
                 "command": node.title,
                 "queue": node.queue,
                 "reason": node.reason,
+                "root_cause": node.id in found.roots,
             }
             for node in graph.nodes
         ],
@@ -183,6 +204,7 @@ def graph_dict(graph: "Graph") -> dict[str, Any]:
                 "wanted": link.wanted,
                 "came_to": None if link.came_to is None else link.came_to.value,
                 "met": link.is_met,
+                "in_vain": (link.parent, link.child) in found.links,
             }
             for link in graph.links
         ],

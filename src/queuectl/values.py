@@ -75,6 +75,16 @@ def in_order(kind: type[T], values: Iterable[Any]) -> T:
     return made  # type: ignore[no-any-return]
 
 
+def _replace_in_row(row: Any, changes: dict[str, Any]) -> Any:
+    """Make a row like another one, of which a few values are others."""
+    values = list(row)
+    for name, value in changes.items():
+        if name not in row._places_:
+            raise TypeError(f"{type(row).__name__}() has no field {name!r}")
+        values[row._places_[name]] = value
+    return tuple.__new__(type(row), values)
+
+
 def _row_in_order(kind: Any, values: Iterable[Any]) -> Any:
     made = tuple.__new__(kind, values)
     if len(made) != len(kind._values_):
@@ -104,17 +114,23 @@ def quicken(*kinds: Any) -> None:
         assert not any(spec.default_factory for spec in known)
         assert not hasattr(kind, "__post_init__")
         names = [spec.name for spec in known]
-        scope = {f"set_{n}": set_ for n, set_ in zip(names, kind._setters_, strict=True)}
-        scope |= {f"usual_{spec.name}": spec.default for spec in known}
+        scope: dict[str, Any] = {f"usual_{spec.name}": spec.default for spec in known}
         given = (
             spec.name if spec.default is _MISSING else f"{spec.name}=usual_{spec.name}"
             for spec in known
         )
         marker = [] if kind.__match_args__ else ["*"]
-        lines = [f"def __init__({', '.join(['self', *marker, *given])}):"]
-        lines += [f"    set_{name}(self, {name})" for name in names]
+        if issubclass(kind, tuple):
+            scope["made_of"] = tuple.__new__
+            lines = [f"def __new__({', '.join(['kind', *marker, *given])}):"]
+            lines += [f"    return made_of(kind, ({', '.join(names)},))"]
+        else:
+            lines = [f"def __init__({', '.join(['self', *marker, *given])}):"]
+            lines += [f"    set_{name}(self, {name})" for name in names]
+            scope |= {f"set_{n}": set_ for n, set_ in zip(names, kind._setters_, strict=True)}
         exec("\n".join(lines), scope)
-        kind.__init__ = scope["__init__"]
+        name = "__new__" if issubclass(kind, tuple) else "__init__"
+        setattr(kind, name, scope[name])
 
 
 def _dataclass(*, frozen: bool, slots: bool, kw_only: bool = False) -> Callable[[type[Any]], Any]:
@@ -143,6 +159,7 @@ def _rowclass(*, frozen: bool, slots: bool, kw_only: bool) -> Callable[[type[Any
             "__eq__": _is_equal_row,
             "__ne__": _is_other_row,
             "__reduce__": _reduce_row,
+            "_places_": {spec.name: at for at, spec in enumerate(known)},
         }
         return _made_anew(cls, readers | more | _description(known, kw_only), of=(tuple,))
 
@@ -269,6 +286,8 @@ def _fields(of: Any) -> tuple[_Field, ...]:
 
 
 def _replace(value: Any, **changes: Any) -> Any:
+    if isinstance(value, tuple):
+        return _replace_in_row(value, changes)
     kept = {
         spec.name: getattr(value, spec.name) for spec in value._values_ if spec.name not in changes
     }

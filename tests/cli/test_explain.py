@@ -26,6 +26,8 @@ def test_nobody_works(cli: Cli) -> None:
         "text": "no worker is running",
         "remedy": "queuectl worker start",
         "until": None,
+        "jobs": [],
+        "groups": [],
     }
     cli.node("--queue", "other")
     assert waits(cli, id) == "no worker serves default"

@@ -114,6 +114,8 @@ class TestLooking:
                 "state": "pending",
                 "came_to": None,
                 "met": False,
+                "command": "echo a",
+                "queue": "default",
             },
             {
                 "id": "gone",
@@ -122,6 +124,8 @@ class TestLooking:
                 "state": None,
                 "came_to": "cancelled",
                 "met": True,
+                "command": None,
+                "queue": None,
             },
         ]
         assert [one["id"] for one in whole["children"]] == ["c"]

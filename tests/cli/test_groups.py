@@ -3,6 +3,7 @@
 import csv
 import json
 from io import StringIO
+from typing import Any
 
 import pytest
 
@@ -127,6 +128,24 @@ class TestProgress:
         assert "no group 'g'" in cli.refused("progress", "--group", "g", code=3)
 
 
+class TestCancel:
+    def test_it_says_who_goes_with_it_that_waits_for_the_group(self, cli: Cli) -> None:
+        fill(cli, a="true", b="true")
+        jobs: list[dict[str, Any]] = [
+            {"id": "behind", "after_group": ["g"]},
+            {"id": "outside", "after": ["b"]},
+            {"id": "anyhow", "after_group": ["g:any"]},
+        ]
+        cli.queue.enqueue_many([{"command": "true", **job} for job in jobs])
+        told = cli.ok("cancel", "--group", "g", "--dry-run", "--json").json
+        assert (told["changed"], sorted(told["along"]["ids"])) == (2, ["behind", "outside"])
+        cli.ok("cancel", "--group", "g")
+        gone = {job.id for job in cli.queue.list(state=State.CANCELLED)}
+        assert gone == {"a", "b", "behind", "outside"}
+        told = cli.ok("cancel", "--all", "--dry-run", "--json").json
+        assert (told["changed"], told["along"]["ids"]) == (1, [])
+
+
 class TestRetry:
     def test_what_is_dead_and_what_that_took_along(self, cli: Cli) -> None:
         fill(cli, good="true", bad="false", byhand="true", root="true")
@@ -233,8 +252,9 @@ class TestResults:
         cli.queue.enqueue({"command": "echo a; echo b", "group": "s"})
         run_all(cli)
         rows = [*csv.reader(StringIO(cli.ok("results", "--group", "s", "--csv").stdout))]
-        assert rows[0] == ["id", "index", "x", "name", "state", "exit_code", "duration", "result"]
-        assert [[*row[1:6], row[7]] for row in rows[1:]] == [
+        used = ["duration", "peak_memory"]
+        assert rows[0] == ["id", "index", "x", "name", "state", "exit_code", *used, "result"]
+        assert [[*row[1:6], row[8]] for row in rows[1:]] == [
             ["1", "1", "a b", "completed", "0", "[1, 1]"],
             ["2", "1", "c", "completed", "0", "[1, 1]"],
             ["3", "2", "a b", "dead", "1", ""],
@@ -244,6 +264,9 @@ class TestResults:
         found = cli.ok("results", "--group", "s", "--json", "--last-line").json
         assert [row["last_line"] for row in found] == [None, None, "out 2", "out 2", "b"]
         assert found[0]["result"] == [1, 1]
+        assert [str(row["peak_memory"] or "") for row in found] == [row[7] for row in rows[1:]]
+        usages = cli.queue.usages(cli.queue.list()).values()
+        assert {row["peak_memory"] for row in found} == {one.peak_memory for one in usages}
         assert found[0]["parameters"] == {"index": 1, "x": "1", "name": "a b"}
         shown = cli.ok("results", "--group", "s", "--last-line").lines
         assert shown[0].split()[:4] == ["ID", "INDEX", "X", "NAME"]

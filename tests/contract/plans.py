@@ -58,6 +58,7 @@ VALUES: dict[str, Any] = {
     "met": 1,
     "parent": 5,
     "handlers": ["", "type:a"],
+    "first": 820,
     "first_handler": "type:",
     "last_handler": "type;",
     "heed": -1,
@@ -73,6 +74,7 @@ VALUES: dict[str, Any] = {
     "finished_at": NOW,
     "forced": None,
     "settled_at": NOW,
+    "wanted": "ok",
     "host": "host-1",
     "how": "drain",
     "id": "job 5",
@@ -222,12 +224,16 @@ HOT = [
     "LET_GO",
     "OPEN_EDGES",
     "OPEN_PARENTS",
+    "EDGES_FROM",
     "SETTLE_EDGES",
+    "SETTLE_ALL_EDGES",
     "REOPEN_EDGES",
     "PARENTS",
     "CHILDREN",
     "WAITING_OF_GROUP",
     "BLOCKED_OF_GROUPS",
+    "RUNNING_OF_GROUPS",
+    "CHILDREN_OF_GROUP",
 ]
 COLD = {"ENQUEUE", "ENQUEUE_ONE", "ENQUEUE_RETURNING", "ENQUEUE_ALONE"} | {
     *(

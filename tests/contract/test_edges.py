@@ -1,11 +1,15 @@
 """Jobs that wait for others: who is let go by which end, who is cancelled, and who waits on."""
 
+import json
 from contextlib import closing
+from random import Random
+from threading import Thread
 from typing import Any
 
 import pytest
 
 from queuectl.action import one_action
+from queuectl.dependencies import parent_in, read_parent
 from queuectl.errors import BadJobError, NotFoundError
 from queuectl.facts import Edge
 from queuectl.job import Exited, Job, Lost, NewJob, Outcome, State
@@ -499,21 +503,128 @@ class TestVeryMany:
         add(store, "a")
         for n in range(9):
             add(store, f"c{n:02}", after=("a",))
-        job = the(store, "a")
-        with one_action() as action:
-            event = _event("cancel", "a", action.id)
-            to = Decision(cancelled(job, "stop"), event, keeps=True)
-            store.jobs.change([job], lambda held, now: dict.fromkeys(held, to), now=LATER)
+        action = _cancel_by_hand(store, "a")
         settle(store)
-        told = store.history.events(action=action.id)
+        told = store.history.events(action=action)
         assert len(told) == 10
         assert all(event.was for event in told)
+
+
+class TestReadingAhead:
+    """What is cancelled with others is found many levels at a time, and comes to the same."""
+
+    def test_a_chain_takes_few_rounds(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "ROUNDS_AT_ONCE", 12)
+        monkeypatch.setattr(module, "READ_AHEAD", 64)
+        chain = [NewJob(command="true", id="j0")]
+        chain += [NewJob(command="true", id=f"j{n}", after=(f"j{n - 1}",)) for n in range(1, 300)]
+        store.jobs.enqueue(chain, now=NOW)
+        apply(store, the(store, "j0"), cancelled(the(store, "j0"), "stop"), now=LATER)
+        assert not store.jobs.unsettled
+        assert set(states(store).values()) == {State.CANCELLED}
+        assert the(store, "j299").reason == "its parent j298 was cancelled"
+
+    @pytest.mark.parametrize("seed", range(12))
+    def test_it_comes_to_the_same(
+        self, store: Store, seed: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As level by level: states, reasons, what each was told, and what is kept of it."""
+        found = []
+        for name, reach, told in (("x", 0, 10_000), ("y", 1_000, 10_000), ("z", 50, 17)):
+            monkeypatch.setattr(module, "READ_AHEAD", reach)
+            monkeypatch.setattr(module, "TOLD_AT_ONCE", told)
+            store.jobs.enqueue(_some_graph(name, Random(seed)), now=NOW)
+            action = _cancel_by_hand(store, f"{name}0")
+            settle(store)
+            found.append(_told_of(store, name, action))
+        assert found[0] == found[1] == found[2]
+        assert State.CANCELLED in {state for _, state, _ in found[0][0][1:]}
+
+    @pytest.mark.needs("transactions")
+    def test_children_that_come_meanwhile(self, store: Store, other: Store) -> None:
+        """Whoever adds a child to one of them sees it cancelled, or has the child told."""
+        for n in range(5):
+            chain = [NewJob(command="true", id=f"{n}-0")]
+            chain += [
+                NewJob(command="true", id=f"{n}-{k}", after=(f"{n}-{k - 1}",))
+                for k in range(1, 200)
+            ]
+            store.jobs.enqueue(chain, now=NOW)
+            thread = Thread(target=_add_children, args=(other, n))
+            thread.start()
+            head = the(store, f"{n}-0")
+            apply(store, head, cancelled(head, "stop"), now=LATER)
+            thread.join()
+            settle(store)
+            settle(other)
+        assert set(states(store).values()) == {State.CANCELLED}
+
+    def test_children_of_one_that_is_dead_are_each_asked(self, store: Store) -> None:
+        add(store, "a")
+        add(store, "waits", after=("a",))
+        add(store, "runs", after=("a",), if_parent_fails="run")
+        end(store, "a", Exited(1))
+        assert parents(store, "waits") == [("a", "ok", "dead", False)]
+        assert parents(store, "runs") == [("a", "ok", "dead", True)]
+
+
+def _some_graph(name: str, random: Random) -> list[NewJob]:
+    """Make a graph of many levels whose jobs want all kinds of things of others."""
+    made = [NewJob(command="true", id=f"{name}0")]
+    for n in range(1, 70):
+        near = range(max(0, n - random.choice([1, 1, 4, 30])), n)
+        after = {}
+        for parent in random.sample(near, min(len(near), random.choice([1, 1, 1, 2, 3]))):
+            after[f"{name}{parent}"] = random.choice(["", "", "", "", ":any", ":fail"])
+        fails = random.choice([None, None, "cancel", "run"])
+        both = tuple(f"{id}{wanted}" for id, wanted in after.items())
+        made.append(NewJob(command="true", id=f"{name}{n}", after=both, if_parent_fails=fails))
+    return made
+
+
+def _told_of(store: Store, name: str, action: str) -> tuple[list[Any], list[Any], list[Any]]:
+    """Return how the jobs of a graph stand, what they were told, and what is kept of that.
+
+    Of several parents because of which one is cancelled, any may be named.
+    """
+    jobs = [the(store, f"{name}{n}") for n in range(70)]
+    by_id = {job.id: job for job in jobs}
+    for job in jobs[1:]:
+        if (parent := parent_in(job.reason)) is not None:
+            assert parent in {read_parent(text)[0] for text in job.after}
+            assert by_id[parent].state == State.CANCELLED
+    seq = jobs[0].seq
+    stands = [(job.seq - seq, job.state, job.open_parents) for job in jobs]
+    edges = [
+        (edge.child - seq, edge.parent - seq, edge.came_to, edge.is_met)
+        for edge in store.jobs.parents(jobs)
+    ]
+    events = [
+        (str(event.job)[1:], event.kind, sorted(json.loads(event.was or "{}")))
+        for event in store.history.events(action=action)
+    ]
+    return stands, edges, sorted(events)
+
+
+def _add_children(store: Store, n: int) -> None:
+    for k in range(199, 0, -11):
+        add(store, f"{n}-{k}-late", after=(f"{n}-{k}",))
 
 
 def settle(store: Store) -> None:
     """Go on until all children are told."""
     while store.jobs.settle():
         continue
+
+
+def _cancel_by_hand(store: Store, id: str) -> str:
+    """Cancel a job, so that it can be undone; returns the action that this was."""
+    job = the(store, id)
+    with one_action() as action:
+        event = _event("cancel", id, action.id)
+        to = Decision(cancelled(job, "stop"), event, keeps=True)
+        store.jobs.change([job], lambda held, now: dict.fromkeys(held, to), now=LATER)
+    return action.id
 
 
 def _event(kind: str, job: str, action: str) -> Any:

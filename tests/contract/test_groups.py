@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from queuectl.errors import BadJobError, NotFoundError, StateError
-from queuectl.facts import Event, Group
+from queuectl.facts import Edge, Event, Group
 from queuectl.filter import Filter
 from queuectl.job import Exited, NewJob, Outcome, State
 from queuectl.lifecycle import Policy, cancelled, finished, in_line, retried
@@ -41,6 +41,11 @@ def group(store: Store, name: str = "g") -> Group:
     """Return a group that must be there."""
     [found] = store.groups.named([name])
     return found
+
+
+def children(store: Store, name: str = "g") -> list[Edge]:
+    """Return who waits for a group, or did."""
+    return store.groups.children(name, limit=10)
 
 
 def counts(store: Store, name: str = "g") -> dict[str, int]:
@@ -178,6 +183,28 @@ class TestReading:
         assert store.groups.newest(3, before="no") == []
         assert store.groups.like("a") == ["a", "ab"]
         assert store.groups.like("", limit=1) == ["a"]
+
+    def test_how_many_of_them_run(self, store: Store) -> None:
+        for n, name in enumerate(("g", "g", "h", None, "g")):
+            add(store, f"j{n}", group=name)
+        assert store.groups.running() == {}
+        for n in range(4):
+            assert take_one(store, now=LATER).id == f"j{n}"
+        assert store.groups.running() == {"g": 2, "h": 1}
+
+    def test_who_waits_for_one(self, store: Store) -> None:
+        add(store, "a", group="g")
+        add(store, "b", group="h")
+        add(store, "c", after=("b",), after_group=("g:any",))
+        add(store, "d", after_group=("g", "h"))
+        found = [(edge.child, edge.parent_id, edge.wanted) for edge in children(store)]
+        assert found == [(the(store, "c").seq, "g", "any"), (the(store, "d").seq, "g", "ok")]
+        assert [edge.child for edge in children(store, "h")] == [the(store, "d").seq]
+        end(store, "a")
+        told = [(edge.came_to, edge.is_met, edge.is_group) for edge in children(store)]
+        assert told == [(State.COMPLETED, True, True)] * 2
+        assert len(store.groups.children("g", limit=1)) == 1
+        assert children(store, "no") == children(store, "a\0") == []
 
     def test_its_jobs(self, store: Store) -> None:
         for n in range(6):

@@ -361,6 +361,16 @@ def finish(store: Store, ends: Sequence[Ended]) -> list[Ended]:
     return list(store.runs.turn("", over, None).lost)
 
 
+def bury_first(store: Store, id: str) -> None:
+    """Have the first job in line, which must have this id, fail for good."""
+    now = store.clock.now()
+    a_node(store, lease=DAY)
+    job = take_one(store, now=now)
+    assert job.id == id
+    end = ended(job, Exited(1), now=now, policy=Policy(max_retries=0))
+    assert finish(store, [end]) == []
+
+
 def release(store: Store, jobs: Sequence[Job], *, now: int) -> list[Job]:
     """Put claimed jobs back in line that were never started; returns those that couldn't be."""
     left: list[Job] = []

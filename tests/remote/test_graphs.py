@@ -96,3 +96,19 @@ def look_around(far: Queue) -> None:
         with pytest.raises(NotFoundError):
             call("theirs")
     assert far.enqueue("true", queue="mine", after="mine").state == State.BLOCKED
+
+
+def test_groups_are_all_the_same(lab: Lab, far: Queue) -> None:
+    near = lab.queue
+    near.enqueue("true", id="root", delay="1h")
+    near.enqueue_many([{"id": f"j{n}", "command": "true"} for n in range(3)], group="g")
+    near.enqueue("true", id="kept", group="g", after="root")
+    near.enqueue("true", id="behind", after_group="g")
+    near.groups.on_done("g", "true", id="last")
+    assert told(far.groups.children("g")) == told(near.groups.children("g"))
+    assert far.groups.follower("g") == near.groups.follower("g")
+    assert far.groups.taken_along("g") == near.groups.taken_along("g")
+    assert far.groups.taken_along("g").ids == ("behind",)
+    assert far.groups.roots("g") == near.groups.roots("g")
+    assert [root.id for root in far.groups.roots("g").found] == ["root"]
+    assert far.groups.running() == near.groups.running() == {}

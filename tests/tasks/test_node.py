@@ -1,5 +1,6 @@
 """Tasks on real nodes: what they come to, and that no trouble of one is another's."""
 
+import json
 import os
 import signal
 import subprocess
@@ -10,7 +11,12 @@ import apsw
 import pytest
 
 from queuectl import Queue, State
-from tests.support import is_asleep, is_gone, processes_with, wait_for
+from queuectl.node.programs import Handler
+from queuectl.node.runs import Run
+from queuectl.node.warm import job_line
+from queuectl.tasks.current import CurrentJob
+from queuectl.values import replace
+from tests.support import Lab, is_asleep, is_gone, processes_with, wait_for
 from tests.tasks.conftest import Works
 
 ENDS = {
@@ -462,3 +468,35 @@ def test_a_task_knows_what_its_job_has_to_itself(works: Works) -> None:
     works.app_node()
     assert works.result(works.call("own", with_={"parameters": own})) == own
     assert works.result(works.call("own")) == {}
+
+
+def test_a_task_knows_its_group_and_its_schedule(works: Works) -> None:
+    """As commands find them in variables."""
+    works.app_node("--resources", "gpu=1")
+    first = works.call("around", with_={"group": "night"})
+    assert works.result(first)["group"] == "night"
+    after = works.call("around", with_={"after_group": ["night:any"], "after": [first]})
+    told = works.result(after)
+    assert (told["group"], told["schedule"], told["planned"]) == ("night", None, None)
+    assert works.result(works.call("around", with_={"needs": "gpu=1"}))["given"] == [
+        "CUDA_VISIBLE_DEVICES",
+        "QUEUECTL_GPU",
+    ]
+
+
+def test_handlers_are_told_what_commands_find_in_variables(lab: Lab) -> None:
+    job = lab.queue.enqueue("true", id="a")
+    job = replace(
+        job, after=("b:any", "c"), after_group=("night:any",), tick="1762610400000 hourly"
+    )
+    run = Run(job=job, spool=".", claimed=0)
+    line = json.loads(job_line(7, run, Handler(name="x", argv=["x"])))
+    assert (line["group"], line["parents"], line["schedule"], line["scheduled_for"]) == (
+        "night",
+        ["b", "c"],
+        "hourly",
+        "2025-11-08T14:00:00.000Z",
+    )
+    told = CurrentJob(line, lambda _: None)
+    assert (told.group, told.schedule) == ("night", "hourly")
+    assert told.scheduled_for == job.scheduled_for

@@ -145,6 +145,18 @@ def own() -> dict[str, Any]:
 
 
 @queue.task
+def around() -> dict[str, Any]:
+    job = current_job()
+    planned = job.scheduled_for
+    return {
+        "group": job.group,
+        "schedule": job.schedule,
+        "planned": planned and planned.timestamp(),
+        "given": sorted(job.given),
+    }
+
+
+@queue.task
 def take_buffer() -> str:
     out: Any = sys.stdout
     sys.stdout = io.TextIOWrapper(out.detach(), encoding="utf-8")

@@ -91,6 +91,8 @@ def test_its_time_has_not_come(state: State, cause: Cause, what: str) -> None:
         "text": text,
         "remedy": "queuectl retry 'my job'",
         "until": "2025-11-08T15:05:00.000Z",
+        "jobs": [],
+        "groups": [],
     }
     assert causes(why(FREE, state=state, run_at=NOW)) == [Cause.ITS_TURN]
 

@@ -4,11 +4,14 @@ from typing import Any
 
 import pytest
 
+from queuectl import changes
 from queuectl.errors import BadJobError, UsageError
 from queuectl.facts import Batch, Group
 from queuectl.groups import Standing, following, new_name, without_following
 from queuectl.job import State
 from queuectl.report import group_dict
+from tests.contract.tools import bury_first
+from tests.support import Lab
 
 
 def group(**counts: Any) -> Group:
@@ -80,3 +83,20 @@ def test_names_that_are_made_are_short() -> None:
     name = new_name("sweep")
     assert name.startswith("sweep-")
     assert len(name) == len("sweep-") + 4
+
+
+@pytest.mark.parametrize("page", [2, 3, 500])
+def test_a_dry_run_of_a_retry_counts_what_the_retry_does(
+    lab: Lab, page: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of those that come after others which were looked at before."""
+    monkeypatch.setattr(changes, "PAGE", page)
+    queue = lab.queue
+    queue.enqueue("true", id="j0", group="g", max_retries=0)
+    for n in range(1, 8):
+        queue.enqueue("true", id=f"j{n}", after=f"j{n - 1}", group="g", if_parent_fails="cancel")
+    queue.enqueue("true", id="called-off", group="g")
+    queue.cancel("called-off")
+    bury_first(queue.store, "j0")
+    assert queue.groups.retry("g", dry_run=True) == 8
+    assert queue.groups.retry("g") == 8

@@ -3,8 +3,10 @@
 import pytest
 
 from queuectl import NotFoundError, Queue, State, relatives
+from queuectl.explain import Cause
 from queuectl.lineage import Graph
 from queuectl.scope import keeping_to
+from tests.contract.tools import bury_first
 from tests.support import Lab
 
 DEEP = 3_000
@@ -23,6 +25,12 @@ def fill(queue: Queue, *links: str) -> None:
             for child, *after in map(str.split, links)
         ]
     )
+
+
+def bury(queue: Queue, id: str) -> None:
+    """Have a job fail for good."""
+    queue.edit(id, priority=9)
+    bury_first(queue.store, id)
 
 
 def roots(queue: Queue, *ids: str) -> list[str]:
@@ -98,6 +106,63 @@ class TestRoots:
         queue.enqueue("true", id="z")
         queue.swap("r", "z")
         assert roots(queue, "b") == ["r"]
+
+
+class TestRootsInGroups:
+    """What waits for a group is kept by jobs of it."""
+
+    def fill(self, queue: Queue, wanted: str = "") -> None:
+        queue.enqueue("true", id="source", max_retries=0)
+        queue.enqueue("true", id="member", group="night", after="source", max_retries=0)
+        queue.enqueue("true", id="other", group="night", max_retries=0)
+        queue.enqueue("true", id="report", after_group=f"night{wanted}")
+
+    def reasons(self, queue: Queue) -> list[tuple[str, str | None]]:
+        found = queue.explain("report")
+        said = {Cause.BLOCKED, Cause.ROOT_CAUSE}
+        return [(reason.text, reason.remedy) for reason in found if reason.cause in said]
+
+    def test_it_is_looked_into(self, queue: Queue) -> None:
+        self.fill(queue)
+        assert roots(queue, "report") == ["night", "source"]
+        text = "it waits for group night (not over), and so for source (pending)"
+        assert self.reasons(queue) == [(text, None)]
+
+    def test_a_job_that_blocks_one_of_its_jobs_is_named(self, queue: Queue) -> None:
+        self.fill(queue)
+        bury(queue, "source")
+        assert self.reasons(queue) == [
+            ("it waits for group night (not over)", None),
+            (
+                "it waits in vain: job source is dead (exit code 1; no retries allowed)",
+                "retry source",
+            ),
+        ]
+
+    def test_one_that_is_dead_is_named(self, queue: Queue) -> None:
+        self.fill(queue)
+        bury(queue, "other")
+        waits = ("it waits for group night (not over)", None)
+        dead = "job other is dead (exit code 1; no retries allowed)"
+        text = f"it waits in vain: group night isn't over, and {dead}"
+        assert self.reasons(queue) == [waits, (text, "retry --group night")]
+        queue.force_finish("source")
+        queue.force_finish("member")
+        text = f"it waits in vain: group night is dead, and {dead}"
+        assert self.reasons(queue)[1] == (text, "retry --group night")
+
+    def test_for_who_waits_for_any_end_a_dead_one_is_none(self, queue: Queue) -> None:
+        self.fill(queue, ":any")
+        bury(queue, "other")
+        text = "it waits for group night (not over), and so for source (pending)"
+        assert self.reasons(queue) == [(text, None)]
+
+    def test_a_group_that_waits_for_a_group(self, queue: Queue) -> None:
+        self.fill(queue)
+        queue.enqueue("true", id="late", group="day", after_group="night")
+        queue.enqueue("true", id="last", after_group="day")
+        bury(queue, "source")
+        assert roots(queue, "last") == ["source", "day", "night"]
 
 
 class TestAlong:
@@ -188,3 +253,70 @@ class TestGraph:
         ]
         (link,) = found.links
         assert (link.parent, link.came_to, link.is_met) == ("r", State.CANCELLED, True)
+
+
+class TestAroundGroups:
+    @pytest.fixture
+    def grouped(self, queue: Queue) -> Queue:
+        """A group of three, one after the other, and others that wait for it or for one of them."""
+        queue.enqueue("true", id="a", group="g")
+        queue.enqueue("true", id="b", group="g", after="a")
+        queue.enqueue("true", id="c", group="g", after="b:any")
+        queue.enqueue("true", id="outside", after="b")
+        queue.enqueue("true", id="ok", after_group="g")
+        queue.enqueue("true", id="any", after_group="g:any")
+        queue.enqueue("true", id="deep", after="ok")
+        queue.groups.on_done("g", "echo over", id="last")
+        return queue
+
+    def test_who_waits_for_it(self, grouped: Queue) -> None:
+        found = grouped.groups.children("g")
+        assert [(one.id, one.wanted, one.state, one.is_group) for one in found] == [
+            ("ok", "ok", State.BLOCKED, False),
+            ("any", "any", State.BLOCKED, False),
+            ("last", "any", State.BLOCKED, False),
+        ]
+        follower = grouped.groups.follower("g")
+        assert follower is not None
+        assert follower.id == "last"
+        grouped.enqueue("true", group="h")
+        assert grouped.groups.follower("h") is None
+
+    def test_what_a_cancellation_takes_along_is_foreseen(self, grouped: Queue) -> None:
+        found = grouped.groups.taken_along("g")
+        assert (sorted(found.ids), found.is_whole) == (["deep", "ok", "outside"], True)
+        assert not grouped.groups.taken_along("g", limit=2).is_whole
+        grouped.groups.cancel("g")
+        gone = {job.id for job in grouped.list(state="cancelled", limit=None)}
+        assert gone == {*found.ids, "a", "b", "c"}
+        assert grouped.groups.taken_along("g").ids == ()
+
+    def test_of_one_with_a_dead_job_nothing_comes_but_what_wants_that(
+        self, queue: Queue, lab: Lab
+    ) -> None:
+        queue.enqueue("false", id="dead", group="g", max_retries=0)
+        queue.enqueue("true", id="there", group="g", delay="1h")
+        queue.enqueue("true", id="ok", after_group="g")
+        queue.enqueue("true", id="gone", after_group="g", if_parent_fails="cancel")
+        lab.node("--drain")
+        lab.wait_state("dead", State.DEAD)
+        assert queue.groups.taken_along("g").ids == ("gone",)
+        queue.groups.cancel("g")
+        assert queue.states(["ok", "gone"]) == {"ok": State.BLOCKED, "gone": State.CANCELLED}
+
+    def test_what_keeps_its_blocked_jobs(self, grouped: Queue) -> None:
+        grouped.enqueue("true", id="root", delay="1h")
+        grouped.enqueue("true", id="late", group="g", after="root")
+        found = grouped.groups.roots("g")
+        assert ([root.id for root in found.found], found.is_whole) == (["root", "a"], True)
+        some = relatives.roots_of_group(grouped.store, "g", most=1, looks=10)
+        assert ([root.id for root in some.found], some.is_whole) == (["root"], False)
+        some = relatives.roots_of_group(grouped.store, "g", most=10, looks=2)
+        assert not some.is_whole
+
+    def test_who_may_not_see_a_queue_is_told_nothing_of_it(self, grouped: Queue) -> None:
+        grouped.enqueue("true", id="theirs", queue="theirs", after_group="g")
+        with keeping_to(["default"]):
+            assert "theirs" not in [one.id for one in grouped.groups.children("g")]
+            assert "theirs" not in grouped.groups.taken_along("g").ids
+        assert "theirs" in grouped.groups.taken_along("g").ids

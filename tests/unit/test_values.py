@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -213,12 +213,24 @@ def test_quickened_values_are_made_as_before() -> None:
         name: str
         tags: tuple[str, ...] = ("a",)
 
-    before = Named(name="x"), Placed("x")
-    values.quicken(Named, Placed)
-    assert (Named(name="x"), Placed("x")) == before
+    @rowclass(frozen=True, slots=True, kw_only=True)
+    class InRow:
+        name: str
+        size: int = 3
+
+    before = Named(name="x"), Placed("x"), InRow(name="x")
+    values.quicken(Named, Placed, InRow)
+    assert (Named(name="x"), Placed("x"), InRow(name="x")) == before
+    assert (InRow(name="x", size=4).size, replace(InRow(name="y"), name="z").name) == (4, "z")
     assert (Named(name="x", size=4).size, Placed("x", ("b",)).tags) == (4, ("b",))
     assert replace(Placed(name="y"), name="z") == Placed("z")
-    for wrong in (lambda: Named("x"), lambda: Named(), lambda: Placed("x", ("b",), 1)):  # type: ignore[call-arg]
+    wrongs: list[Callable[[], object]] = [
+        lambda: Named("x"),  # type: ignore[call-arg]
+        lambda: InRow("x"),  # type: ignore[call-arg]
+        lambda: Named(),  # type: ignore[call-arg]
+        lambda: Placed("x", ("b",), 1),  # type: ignore[call-arg]
+    ]
+    for wrong in wrongs:
         with pytest.raises(TypeError):
             wrong()
     with pytest.raises(dataclasses.FrozenInstanceError):

@@ -6,7 +6,7 @@ from typing import Any
 
 import apsw
 
-from queuectl import State
+from queuectl import State, expand
 from queuectl.store.histogram import bucket_of
 from queuectl.store.rollups import Tally
 from queuectl.values import replace
@@ -16,6 +16,8 @@ from tests.support import Lab, wait_for
 MINUTE = 60_000
 LIVE = "report-2031"
 """A job that runs, and writes in colours."""
+SWEEP = "sweep-x7k2"
+"""A group whose jobs have parameters and results."""
 COLOURS = (
     "#!/bin/sh\nprintf '\\033[1mrender\\033[0m %s\\n' 'monthly report'; i=0;"
     " while [ $i -lt 100000 ]; do i=$((i+1));"
@@ -77,6 +79,7 @@ def fill(lab: Lab) -> None:
     for id in (*made, *(f"mail-{n}" for n in range(12))):
         lab.wait_state(id, State.DEAD, State.COMPLETED)
     lab.wait_state("weekday-only", State.FAILED)
+    pipeline(lab)
     enqueue("invoice send 4411", id="held-invoice", queue="mail", priority=3, delay="2h")
     queue.hold("held-invoice")
     for number in range(2):
@@ -86,7 +89,57 @@ def fill(lab: Lab) -> None:
     enqueue("tar -c 2025", id="cold-storage", queue="archive")
     enqueue("echo never", id="called-off", delay="1h")
     queue.cancel("called-off", reason="not needed any more")
+    group(lab)
     wait_for(lambda: queue.counts(), "counts")
+
+
+def group(lab: Lab) -> None:
+    """Have a sweep that is over, and a pipeline that waits for what is dead."""
+    queue = lab.queue
+    told = (
+        'test {seed} = 4 && exit 3; printf \'{"loss": 0.%s, "epochs": %s}\' $((97 * {seed} % 31))'
+        ' $((20 + {seed})) > "$QUEUECTL_RESULT"'
+    )
+    sweep = {"lr": ["0.1", "0.01"], "seed": range(1, 5)}
+    queue.enqueue_many(
+        expand(told, sweep=sweep), group=SWEEP, max_retries=0, max_fails=5, cwd=str(lab.folder)
+    )
+    wait_for(lambda: not queue.groups.get(SWEEP).open, "the sweep")
+    scanned = [{"command": f"scan --page {n}", "id": f"scan-{n}"} for n in range(1, 8)]
+    queue.enqueue_many([{**one, "command": "true"} for one in scanned], group="ocr")
+    queue.enqueue("echo 'no such page' >&2; exit 3", id="scan-8", group="ocr", max_retries=0)
+    wait_for(lambda: queue.groups.get("ocr").open == 0, "what is scanned")
+    for number in range(1, 4):
+        command = f"ocr --chapter {number}"
+        queue.enqueue(command, id=f"chapter-{number}", group="ocr", after="scan-8")
+    queue.enqueue("book bind", id="bind", after_group="ocr")
+    queue.groups.on_done("ocr", "mail -s 'the book' ann", id="tell-ann")
+
+
+def pipeline(lab: Lab) -> None:
+    """Run a night's work in which one job dies: what waits for that waits in vain."""
+    own: dict[str, Any] = {"queue": "reports", "cwd": str(lab.folder), "max_retries": 0}
+    shards = [f"shard-{number:02}" for number in range(1, 13)]
+    bad = "echo 'checksum of shard-07 is wrong' >&2; exit 3"
+    lab.queue.enqueue_many(
+        [
+            {**own, "id": "fetch", "command": "echo fetched 12 parts"},
+            *({**own, "id": name, "command": f"echo {name}", "after": "fetch"} for name in shards),
+            {**own, "id": "merge", "command": bad, "after": shards},
+            {**own, "id": "approval", "command": "echo approved", "delay": "1d"},
+            {**own, "id": "night-report", "command": "./report.py --pdf", "after": "merge"},
+            {
+                **own,
+                "id": "publish",
+                "command": "rsync -a out/ www:",
+                "after": ["night-report", "approval"],
+            },
+            {**own, "id": "alert", "command": "echo alerted", "after": "merge:fail"},
+            {**own, "id": "clean-up", "command": "echo cleaned", "after": "merge:any"},
+        ]
+    )
+    for id in ("alert", "clean-up"):
+        lab.wait_state(id, State.COMPLETED)
 
 
 def remember(lab: Lab, hours: int = 26) -> None:

@@ -17,7 +17,13 @@ PAGES = {
     "jobs": "/jobs",
     "job": f"/jobs/{scene.LIVE}",
     "dead-job": "/jobs/bounce-3",
+    "blocked-job": "/jobs/night-report",
+    "graph": "/jobs/night-report/graph",
+    "relatives": "/jobs/merge/relatives",
     "dead": "/dead",
+    "groups": "/groups",
+    "group": "/groups/ocr",
+    "results": f"/groups/{scene.SWEEP}/results?sort=result.loss",
     "queues": "/queues",
     "queue": "/queues/mail",
     "schedules": "/schedules",
@@ -34,8 +40,8 @@ PAGES = {
     "limits": "/queues/mail/limits",
 }
 """What is to be seen in which picture."""
-DARK = ("overview", "job")
-NARROW = ("overview", "jobs")
+DARK = ("overview", "job", "graph", "group")
+NARROW = ("overview", "jobs", "graph", "groups")
 WIDE, PHONE = {"width": 1180, "height": 720}, {"width": 390, "height": 760}
 
 

@@ -86,7 +86,9 @@ TABLE: dict[str, tuple[set[Role], bool]] = {
     "POST /webhooks/{name}/test": (OPERATE, True),
     "GET /groups": (VIEW, False),
     "GET /groups/{name}": (VIEW, False),
+    "GET /groups/{name}/along": (VIEW, False),
     "GET /groups/{name}/results": (VIEW, False),
+    "GET /groups/{name}/results.csv": (VIEW, False),
     "GET /emitted": (VIEW, False),
     "GET /emitted/{name}": (VIEW, False),
     "PUT /emitted/{name}": (OPERATE, False),
@@ -157,8 +159,12 @@ TABLE: dict[str, tuple[set[Role], bool]] = {
     "POST /calls/emitted": (VIEW, False),
     "POST /calls/emitted_like": (VIEW, False),
     "GET /jobs/{id}/graph": (VIEW, True),
+    "GET /jobs/{id}/parents": (VIEW, True),
+    "GET /jobs/{id}/children": (VIEW, True),
+    "GET /groups/{name}/graph": (VIEW, True),
     "POST /calls/parents": (VIEW, True),
     "POST /calls/children": (VIEW, True),
+    "POST /calls/count_children": (VIEW, True),
     "POST /calls/graph_of": (VIEW, True),
     "POST /calls/graph_of_group": (VIEW, True),
     "POST /calls/taken_along": (VIEW, True),
@@ -167,6 +173,10 @@ TABLE: dict[str, tuple[set[Role], bool]] = {
     "POST /calls/newest_groups": (VIEW, False),
     "POST /calls/groups_like": (VIEW, False),
     "POST /calls/unknown_groups": (VIEW, True),
+    "POST /calls/running_groups": (VIEW, False),
+    "POST /calls/roots_of_group": (VIEW, False),
+    "POST /calls/children_of_group": (VIEW, False),
+    "POST /calls/along_with_group": (VIEW, False),
     "POST /calls/why_group": (VIEW, False),
     "POST /calls/enqueue": (SUBMIT, True),
     "POST /calls/enqueue_many": (SUBMIT, True),
@@ -448,6 +458,7 @@ def test_names_that_no_database_keeps(server: Server, path: str) -> None:
 def test_names_that_no_path_can_have(anyone: Client, name: str) -> None:
     assert anyone.post("/jobs", {"command": "true", "id": name}).status == 400
     assert anyone.post("/jobs", {"command": "true", "queue": name}).status == 400
+    assert anyone.post("/jobs", {"command": "true", "group": name}).status == 400
     assert anyone.put(f"/jobs/{name.replace('.', '%2e')}", {"command": "true"}).status == 400
 
 

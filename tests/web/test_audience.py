@@ -136,6 +136,35 @@ async def renewed(app: App, secret: str, queries: list[str]) -> list[bytes]:
     return [(await asked(app, f"/jobs?{query}", **headers)).body for query in queries]
 
 
+def test_pages_about_groups_ask_no_more_of_the_store_for_more_jobs(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of these groups has more jobs, and more blocked ones, than a page looks at."""
+    monkeypatch.setattr(gate, "KNOWN_FOR", 3_600.0)
+    sizes = {"small": 11_000, "large": 22_000}
+    for name, many in sizes.items():
+        lab.queue.enqueue("true", id=f"root-{name}", group=name, delay="1h")
+        made = ({"command": "true", "after": f"root-{name}"} for _ in range(many))
+        lab.queue.enqueue_many(made, group=name)
+    _, secret = lab.queue.access.add_token("ann", ["view"])
+    headers = {"authorization": f"Bearer {secret}"}
+    counts: dict[str, list[int]] = {}
+    with counted() as seen, Queue(lab.url) as queue:
+        app = App(queue, gate.Rules())
+
+        async def look() -> None:
+            await asked(app, "/groups", **headers)
+            for name in ("small", *sizes):
+                for path in ("", "/results"):
+                    seen.clear()
+                    reply = await asked(app, f"/groups/{name}{path}", **headers)
+                    assert reply.status == 200
+                    counts.setdefault(name, []).append(len(seen))
+
+        asyncio.run(look())
+    assert counts["large"] == counts["small"][2:]
+
+
 def viewers(server: Server) -> tuple[Client, Client]:
     """Return two who may see everything."""
     return server.client("view"), server.client("view")

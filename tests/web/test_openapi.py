@@ -65,6 +65,8 @@ def filled(lab: Lab, server: Server) -> Client:
     queue.schedules.add("nightly", "0 3 * * *", {"command": "true", "env": {"A": "b"}})
     queue.limits.set("mail", limit=3, rates="10/1m", weights={"vip": 2})
     queue.emit("paid", {"a": 1})
+    queue.enqueue_many(["true", "false"], group="sweep", queue="mail")
+    queue.enqueue("true", id="after", after_group="sweep")
     queue.webhooks.add(
         "http://127.0.0.1:1/x", ["completed"], name="ops", queues=["default"], private=True
     )
@@ -81,14 +83,20 @@ def test_answers_have_the_shape_that_it_says(filled: Client) -> None:
         " /jobs/later/explain /jobs/done/output /jobs/dead/wait /jobs/dead/steps /jobs/dead/hooks"
         " /status /stats /events /queues /queues/mail /schedules /schedules/nightly"
         " /schedules/nightly/next /webhooks /webhooks/ops /emitted /emitted/paid /nodes /settings"
-        " /info /checkup /me /tokens /sessions"
+        " /info /checkup /me /tokens /sessions /groups /groups/sweep /groups/sweep/along"
     ).split():
         reply = filled.get(path)
         assert reply.status == 200, (path, reply.body)
         generic = path
         for name in ("dead", "done", "data", "later"):
             generic = generic.replace(f"/jobs/{name}", "/jobs/{id}")
-        for group in ("queues/mail", "schedules/nightly", "webhooks/ops", "emitted/paid"):
+        for group in (
+            "queues/mail",
+            "schedules/nightly",
+            "webhooks/ops",
+            "emitted/paid",
+            "groups/sweep",
+        ):
             generic = generic.replace(group, f"{group.partition('/')[0]}/{{name}}")
         said = document["paths"][API + generic]["get"]["responses"]["200"]
         schema = {**said["content"]["application/json"]["schema"]}

@@ -73,7 +73,7 @@ def change_jobs(
     states = change.allowed if wanted.all_states else wanted.states
     with open_queue() as queue:
         which = filter_for(change, replace(wanted, states=states).filter(queue))
-        along = _along(queue, ids, which, how) if words.takes_along else None
+        along = _along(queue, ids, which, change, how) if words.takes_along else None
         if asks and (all_jobs or wanted.all_states or (along is not None and along.ids)):
             question = partial(_question, queue, ids, which, change, words, along)
             confirm(question, yes=how.yes or how.dry_run)
@@ -101,20 +101,30 @@ def _check_choice(ids: Sequence[str], filtered: bool, all_jobs: bool | None, fil
         raise click.UsageError(f"Say which jobs: give ids or {filters}{every}")
 
 
-def _along(queue: Queue, ids: Sequence[str], which: Filter, how: Manner) -> Along | None:
+def _along(
+    queue: Queue, ids: Sequence[str], which: Filter, change: Change, how: Manner
+) -> Along | None:
     """Return which jobs would be cancelled with those that are meant, if somebody is told of it."""
     if ids:
         jobs = [job for id in ids if (job := _found(queue, id)) is not None]
         is_whole = True
-    elif how.dry_run or how.as_json or can_ask():
+    elif not (how.dry_run or how.as_json or can_ask()):
+        return None
+    elif not change.deletes and _is_one_group(which, change):
+        # Others wait for the group itself, which is over then.
+        return queue.groups.taken_along(which.groups[0], limit=LOOKED_AT)
+    else:
         jobs = queue.list(which, limit=LOOKED_AT + 1)
         is_whole = len(jobs) <= LOOKED_AT
-    else:
-        return None
     if not any(job.has_children for job in jobs):
         return Along(ids=(), is_whole=is_whole)
     found = queue.taken_along(jobs)
     return found if is_whole else replace(found, is_whole=False)
+
+
+def _is_one_group(which: Filter, change: Change) -> bool:
+    """Tell whether all of a group is meant that a change can be made to."""
+    return len(which.groups) == 1 and which == Filter(groups=which.groups, states=change.usual)
 
 
 def _found(queue: Queue, id: str) -> Job | None:

@@ -1,12 +1,10 @@
 """`groups`, `results` and `progress --group`: jobs that are waited for together."""
 
-import csv
 import sys
 from collections.abc import Iterable, Iterator
-from io import StringIO
-from itertools import chain, islice
+from itertools import islice
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,6 +21,7 @@ from queuectl.cli.render import (
     plural,
     safe,
     say,
+    size,
     write,
     write_json,
     write_json_array,
@@ -35,7 +34,6 @@ from queuectl.when import ago, human
 
 if TYPE_CHECKING:
     from queuectl.facts import Group
-    from queuectl.groups import Row
     from queuectl.queue import Queue
 
 PAGE = 1_000
@@ -43,7 +41,6 @@ PAGE = 1_000
 SPOKEN_EVERY = 1.0
 """Seconds between two lines where there is no terminal."""
 LONGEST_CELL = 60
-_ABSENT = ""
 
 
 # -- the list of groups -----------------------------------------------------------------
@@ -234,11 +231,12 @@ def results(group: str, as_csv: bool, last_line: bool, as_json: bool) -> None:
     """Show what the jobs of a group came to: a table.
 
     The columns are the id, the parameters of the jobs (of an array, a sweep, or lines), the state,
-    the exit code, the seconds of the last run, and the result as JSON. With --json, each is an
-    object. However many there are, they are read a few at a time.
+    the exit code, the seconds of the last run, the most memory that it used, and the result as
+    JSON. With --json, each is an object. However many there are, they are read a few at a time.
     """
     if as_csv and as_json:
         raise click.UsageError("Give either --csv or --json, not both")
+    from queuectl.result_tables import columns_of, csv_lines
     from queuectl.views import result_dict
 
     with open_queue() as queue:
@@ -246,53 +244,15 @@ def results(group: str, as_csv: bool, last_line: bool, as_json: bool) -> None:
         if as_json:
             write_json_array(map(result_dict, rows))
             return
-        names, count = _parameters(queue, group)
-        cells = (_cells(row, names, last_line=last_line) for row in islice(rows, count))
-        head = ["id", *names, "state", "exit_code", "duration", "result"]
-        head += ["last_line"] if last_line else []
+        columns = columns_of(queue, group, last_line=last_line)
         if as_csv:
-            _write_csv(chain([head], cells))
-        elif count:
-            write_long_table([_column(name) for name in head], cells)
+            for line in csv_lines(columns, rows):
+                write(line.removesuffix("\n"))
+        elif columns.jobs:
+            cells = (columns.cells(row, memory=size) for row in islice(rows, columns.jobs))
+            write_long_table([_column(name) for name in columns.names], cells)
         else:
             say("The group has no jobs.")
-
-
-def _parameters(queue: "Queue", group: str) -> tuple[list[str], int]:
-    """Return the names of all parameters that jobs of a group have, and how many jobs these are."""
-    from queuectl.filter import Filter
-
-    names: dict[str, None] = {}
-    count = 0
-    for job in queue.iterate(Filter(groups=(group,)), oldest=True):
-        count += 1
-        names.update(dict.fromkeys(job.parameters))
-    return [*names], count
-
-
-def _cells(row: "Row", names: Iterable[str], *, last_line: bool) -> list[str]:
-    from queuectl.report import parameters_dict, seconds
-
-    job, own = row.job, parameters_dict(row.job)
-    cells = [
-        job.id,
-        *(str(own.get(name, _ABSENT)) for name in names),
-        job.state.value,
-        _text(job.exit_code),
-        _text(seconds(job.duration_ms)),
-        _result(row.result) if row.has_result else _ABSENT,
-    ]
-    return [*cells, row.last_line or _ABSENT] if last_line else cells
-
-
-def _text(value: Any) -> str:
-    return _ABSENT if value is None else str(value)
-
-
-def _result(value: Any) -> str:
-    from json import dumps
-
-    return dumps(value, ensure_ascii=False)
 
 
 def _column(name: str) -> Column:
@@ -302,20 +262,11 @@ def _column(name: str) -> Column:
             return Column(title, styles=STATE_COLOURS)
         case "exit_code" | "duration" | "index":
             return Column(title, right=True)
+        case "peak_memory":
+            return Column("MEMORY", right=True, drop=1)
         case "result" | "last_line":
             return Column(title, least=16, is_sentence=True, most=LONGEST_CELL)
     return Column(title, least=8, most=LONGEST_CELL)
-
-
-def _write_csv(rows: Iterable[Iterable[str]]) -> None:
-    """Print rows as RFC 4180 has them, but for the ends of lines, which are those of Unix."""
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    for row in rows:
-        writer.writerow(row)
-        write(text.getvalue().removesuffix("\n"))
-        text.seek(0)
-        text.truncate()
 
 
 def _quoted(text: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from queuectl.bound_values import laid_over, read_bounds
 from queuectl.delivery import PROGRAM as DELIVER
-from queuectl.dependencies import read_parent
+from queuectl.dependencies import group_told, read_parent
 from queuectl.errors import BadJobError, StoreError
 from queuectl.guard import tree, wire
 from queuectl.guard.board import read_board
@@ -270,8 +270,7 @@ def _parent_variables(job: Job) -> dict[bytes, bytes]:
 
 def _group_variables(job: Job) -> dict[bytes, bytes]:
     """Return what a run is told of the group that its job is in, or else has waited for alone."""
-    awaited = [read_parent(text)[0] for text in job.after_group]
-    name = job.group if job.group is not None or len(awaited) != 1 else awaited[0]
+    name = group_told(job.group, job.after_group)
     return {} if name is None else {b"QUEUECTL_GROUP": name.encode()}
 
 

@@ -13,8 +13,9 @@ from math import inf
 from time import monotonic
 from typing import Any
 
+from queuectl.dependencies import group_told, read_parent
 from queuectl.handlers import lines
-from queuectl.job import NEEDS
+from queuectl.job import NEEDS, Job
 from queuectl.node.processes import given_variables
 from queuectl.node.programs import Handler
 from queuectl.node.runs import Run
@@ -191,6 +192,8 @@ def job_line(number: int, run: Run, handler: Handler) -> bytes:
         more += f',"keys":{json.dumps(job.keys)}'
     if job.parameters:
         more += f',"parameters":{json.dumps(job.parameters)}'
+    if job.group is not None or job.after_group or job.after or job.tick is not None:
+        more += _surroundings(job)
     if job.hook is not None:
         more += f',"hook":{quoted(job.hook.partition(" ")[0])}'
     if job.handler.startswith(NEEDS):
@@ -210,6 +213,18 @@ def job_line(number: int, run: Run, handler: Handler) -> bytes:
         f'{{"job":{number},"id":{quoted(job.id)},"type":{quoted(job.type or "")},'
         f'"queue":{quoted(job.queue)},"attempt":{job.attempts},{more}}}\n'
     )
+
+
+def _surroundings(job: Job) -> str:
+    """Write what a run is told of other jobs and its schedule; commands find it in variables."""
+    told: dict[str, Any] = {}
+    if (group := group_told(job.group, job.after_group)) is not None:
+        told["group"] = group
+    if job.after:
+        told["parents"] = [read_parent(text)[0] for text in job.after]
+    if job.planned is not None:
+        told |= {"schedule": job.schedule, "scheduled_for": iso(job.planned)}
+    return "".join(f",{json.dumps(name)}:{json.dumps(value)}" for name, value in told.items())
 
 
 def stand_still(handed: Handed, *, still: bool) -> None:

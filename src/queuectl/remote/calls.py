@@ -31,7 +31,7 @@ from queuectl.facts import (
 from queuectl.filter import EventFilter, Filter
 from queuectl.job import Attempt, Job, Output, State, Usage
 from queuectl.limits import Limits
-from queuectl.lineage import Along, Graph, Relative
+from queuectl.lineage import Along, Graph, Relative, Roots
 from queuectl.outputs import Written
 from queuectl.queue_limits import KeyUse
 from queuectl.remote.wire import Form, form_of
@@ -145,6 +145,10 @@ class Calls(Protocol):
         """List jobs that wait for a job, or did."""
 
     @reads
+    def count_children(self, id: str, limit: int) -> int:
+        """Count the jobs that wait for a job, or did."""
+
+    @reads
     def graph_of(self, id: str, limit: int) -> Graph:
         """Return a job with all that must end before it, and all that waits for it."""
 
@@ -221,6 +225,22 @@ class Calls(Protocol):
     @reads
     def why_group(self, name: str) -> list[Reason]:
         """Say why a group isn't over."""
+
+    @reads
+    def running_groups(self) -> dict[str, int]:
+        """Count the jobs of groups that run."""
+
+    @reads
+    def roots_of_group(self, name: str) -> Roots:
+        """Say what keeps blocked jobs of a group from running."""
+
+    @reads
+    def children_of_group(self, name: str, limit: int) -> list[Relative]:
+        """List jobs that wait for a group, or did."""
+
+    @reads
+    def along_with_group(self, name: str, limit: int) -> Along:
+        """Say which other jobs are cancelled with a group."""
 
     # -- new jobs -------------------------------------------------------------------------
 

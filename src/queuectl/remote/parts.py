@@ -12,6 +12,7 @@ from queuectl.grants import Access
 from queuectl.groups import Asked, Groups
 from queuectl.job import Job
 from queuectl.limits import Limits
+from queuectl.lineage import Along, Relative, Roots
 from queuectl.queue_limits import KeyUse, QueueLimits
 from queuectl.remote.calls import Calls
 from queuectl.schedule import POLICY, Schedule
@@ -47,6 +48,18 @@ class RemoteGroups(Groups):
 
     def why(self, name: str) -> list[Reason]:
         return self._ask.why_group(name)
+
+    def running(self) -> dict[str, int]:
+        return self._ask.running_groups()
+
+    def roots(self, name: str) -> Roots:
+        return self._ask.roots_of_group(name)
+
+    def children(self, name: str, *, limit: int = 1_000) -> list[Relative]:
+        return self._ask.children_of_group(name, limit)
+
+    def taken_along(self, name: str, *, limit: int = 10_000) -> Along:
+        return self._ask.along_with_group(name, limit)
 
 
 class RemoteSchedules(Schedules):

@@ -373,6 +373,9 @@ class RemoteQueue(Queue):
     def children(self, id: Named, *, limit: int = 1_000) -> "Relatives":
         return self._ask.children(finding.name_of(id), limit)
 
+    def count_children(self, id: Named, *, limit: int = 10_000) -> int:
+        return self._ask.count_children(finding.name_of(id), limit)
+
     def graph_of(self, id: Named, *, limit: int = 200) -> "Graph":
         return self._ask.graph_of(finding.name_of(id), limit)
 

@@ -34,7 +34,7 @@ from queuectl.facts import (
 )
 from queuectl.filter import ANY_EVENT, EventFilter, Filter, Sort
 from queuectl.job import Attempt, Job, NewJob, OneOfMany, Outcome, Output, State, Transition, Usage
-from queuectl.values import dataclass
+from queuectl.values import dataclass, rowclass
 
 if TYPE_CHECKING:
     from queuectl.access import Grant
@@ -71,7 +71,7 @@ class Topic(StrEnum):
     """A node should look for stop requests, cancellations, pauses or changed settings."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rowclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """A run that is over, and what becomes of its job."""
 
@@ -430,6 +430,17 @@ class Groups(ABC):
     @abstractmethod
     def like(self, prefix: str, limit: int = 10) -> list[str]:
         """Return names of groups that begin with a prefix, in order."""
+
+    @abstractmethod
+    def running(self) -> dict[str, int]:
+        """Count the jobs of groups that run: of each group of which any does, by its name.
+
+        Costs as much as there are jobs that run, however many wait.
+        """
+
+    @abstractmethod
+    def children(self, name: str, *, limit: int) -> list[Edge]:
+        """Return who waits for a group, or did, in the order of the line: of very many, some."""
 
 
 class Runs(ABC):

@@ -11,6 +11,7 @@ from queuectl.dependencies import why_stopped
 from queuectl.errors import StateError
 from queuectl.facts import Group
 from queuectl.job import WAITING
+from queuectl.store.calling_off import CallingOff
 from queuectl.store.changed import GROUPS_AT, ROWS_AT_ONCE, End, Ground, Moves
 from queuectl.store.contract import chunks
 from queuectl.store.edges import Edges
@@ -30,6 +31,7 @@ class Counting:
         self._db = idiom.db
         self._sql = idiom.db.sql
         self._edges = edges
+        self._calling_off = CallingOff(idiom)
         self._groups = Groups(idiom)
 
     def count(self, moves: Moves, now: int) -> tuple[list[End], list[int], Moves]:
@@ -89,7 +91,7 @@ class Counting:
             jobs = self._idiom.jobs(self._sql.LOCK_JOBS, seqs=self._idiom.bind(some))
             waiting = [job for job in jobs if job.state in WAITING and job.group == name]
             whys = {job.seq: why_stopped(name) for job in waiting}
-            ends = self._edges.call_off(waiting, whys, now, moves)
+            ends = self._calling_off.call_off(waiting, whys, now, moves)
             if ends:
                 self._edges.settle(ends, moves)
         left = len(seqs) == STOPPED_AT_ONCE

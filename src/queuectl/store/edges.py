@@ -8,43 +8,31 @@ Ends are told on and on, as children that are cancelled have children, but not w
 is left is kept as ends that are yet to be told, and told by the transactions that follow.
 """
 
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from queuectl.dependencies import (
-    IfParentFails,
-    Verdict,
-    Wanted,
-    is_unneeded,
-    read_parent,
-    verdict,
-    why_cancelled,
-)
+from queuectl.dependencies import IfParentFails, Wanted, read_parent
 from queuectl.errors import BadJobError, NotFoundError
-from queuectl.facts import Event
-from queuectl.host import whoami
 from queuectl.job import FINISHED, Job, State
-from queuectl.lifecycle import cancelled
 from queuectl.scope import reaches
-from queuectl.store.changed import GROUPS_AT, ROWS_AT_ONCE, Changed, End, Ground, Moves
+from queuectl.store.calling_off import CallingOff, end_of
+from queuectl.store.changed import GROUPS_AT, ROWS_AT_ONCE, End, Ground, Moves
 from queuectl.store.contract import chunks
 from queuectl.store.groups import Groups
-from queuectl.store.rows import fence, holding_slots, kept, transition_row
+from queuectl.store.judged import Alike, Edge, Judged, by_parent
 
 TOLD_AT_ONCE = 10_000
 """Children that are told in one transaction."""
 ROUNDS_AT_ONCE = 1_000
 """How often one transaction goes on to the children of children that are cancelled."""
 PARENTS_AT_ONCE = 500
-
-
-class _Edge(NamedTuple):
-    """A child that is told of an end."""
-
-    child: int
-    end: End
-    wanted: Wanted
+READ_AHEAD = 1_000
+LEAST_AHEAD = 64
+"""Jobs that are judged together with those above them, at most, before any of it is written; and
+how many at most when that begins."""
+EDGES_OF_ONE = 4
+"""Edges that are read ahead for each of them."""
 
 
 class Link(NamedTuple):
@@ -65,6 +53,7 @@ class Edges:
         self._sql = idiom.db.sql
         self._bind = idiom.bind
         self._of_groups = Groups(idiom)
+        self._calling_off = CallingOff(idiom)
 
     # -- new jobs -----------------------------------------------------------------------
 
@@ -129,7 +118,7 @@ class Edges:
         places = self._places({link.id for link in links}, parents)
         groups = self._groups({name for link in links for name, _ in _read(link.after_group)})
         rows: list[dict[str, Any]] = []
-        over: list[_Edge] = []
+        over: list[Edge] = []
         for link in links:
             ties = [(places[id], parents[id], id, wanted) for id, wanted in _read(link.after)]
             ties += [
@@ -141,7 +130,7 @@ class Edges:
             for seq, end, id, wanted in ties:
                 rows.append({"child": child, "parent": seq, "parent_id": id, "wanted": wanted})
                 if end is not None and end.state in FINISHED:
-                    over.append(_Edge(child, end, wanted))
+                    over.append(Edge(child, end, wanted))
         self._db.insert(self._sql.ADD_EDGES, rows)
         of_jobs = {row["parent"] for row in rows if row["parent"] < GROUPS_AT}
         for some in chunks(sorted(of_jobs), ROWS_AT_ONCE):
@@ -155,7 +144,7 @@ class Edges:
             for some in chunks(children, ROWS_AT_ONCE):
                 self._db.change(self._sql.SET_PARENTS, {"count": count, "seqs": self._bind(some)})
         self._check_groups(links, places)
-        if ends := self._tell(over, now, moves):
+        if ends := self._tell(self._judge(over), now, moves):
             self.settle(ends, moves)
 
     def _check_groups(self, links: Sequence[Link], places: Mapping[str, int]) -> None:
@@ -209,14 +198,20 @@ class Edges:
         """
         left, known = deque(ends), {end.seq for end in ends} if kept else set()
         now = max(end.at for end in ends)
-        room, rounds = TOLD_AT_ONCE, ROUNDS_AT_ONCE
+        room, rounds, reach = TOLD_AT_ONCE, ROUNDS_AT_ONCE, READ_AHEAD if kept else 0
         while left and room > 0 and rounds:
             some = [left.popleft() for _ in range(min(PARENTS_AT_ONCE, len(left)))]
             edges = self._open_edges(some, room + 1)
-            if len(edges) > room:
+            is_whole = len(edges) <= room
+            if not is_whole:
                 left.extendleft(reversed(some))
-            left.extend(self._tell(edges[:room], now, moves))
+            judged = self._judge(edges[:room])
             room -= len(edges)
+            found = self._judge_below(judged, now, reach, room) if reach and is_whole else 0
+            left.extend(self._tell(judged, now, moves, is_whole=is_whole))
+            room -= found
+            # The longer it goes on, the more is read ahead, as long as that is where it goes on.
+            reach = min(max(2 * len(judged.told), LEAST_AHEAD), READ_AHEAD)
             rounds -= 1
         waiting = {end.seq for end in left}
         if done := sorted(known - waiting):
@@ -241,36 +236,112 @@ class Edges:
         self._db.change(self._sql.DROP_UNTOLD, bound)
         self._db.change(self._sql.REOPEN_EDGES, bound)
 
-    def _open_edges(self, ends: Sequence[End], limit: int) -> list[_Edge]:
+    def _open_edges(self, ends: Sequence[End], limit: int) -> list[Edge]:
         by_seq = {end.seq: end for end in ends}
         rows = self._db.rows(self._sql.OPEN_EDGES, seqs=self._bind(sorted(by_seq)), limit=limit)
-        return [_Edge(child, by_seq[parent], Wanted(wanted)) for parent, child, wanted in rows]
+        return [Edge(child, by_seq[parent], Wanted(wanted)) for parent, child, wanted in rows]
 
-    def _tell(self, edges: Sequence[_Edge], now: int, moves: Moves) -> list[End]:
-        """Tell children of ends; returns the ends of those that are cancelled by that."""
+    def _judge(self, edges: Sequence[Edge]) -> Judged:
+        """Hold children, and say what ends mean to them."""
         children: dict[int, IfParentFails] = {}
         for some in chunks(sorted({edge.child for edge in edges}), ROWS_AT_ONCE):
             rows = self._db.rows(self._sql.LOCK_CHILDREN, seqs=self._bind(some))
-            children.update((seq, IfParentFails(how or IfParentFails.BLOCK)) for seq, how in rows)
-        settled: dict[tuple[int, State, bool], list[int]] = defaultdict(list)
-        fewer: Counter[int] = Counter()
-        over: dict[int, _Edge] = {}
+            children.update((seq, _if_fails(how)) for seq, how in rows)
+        judged = Judged()
         for edge in edges:
-            if edge.child not in children:
-                continue
-            said = verdict(edge.wanted, edge.end.state, children[edge.child])
-            is_met = said == Verdict.MET
-            settled[edge.end.seq, edge.end.state, is_met].append(edge.child)
-            if is_met:
-                fewer[edge.child] += 1
-            elif said == Verdict.OVER:
-                over.setdefault(edge.child, edge)
-        for (parent, state, is_met), told in settled.items():
-            row = {"parent": parent, "state": state, "met": int(is_met)}
-            for some in chunks(told, ROWS_AT_ONCE):
-                self._db.change(self._sql.SETTLE_EDGES, row | {"seqs": self._bind(some)})
-        self._let_go(fewer, now)
-        return self._cancel(over, now, moves)
+            if edge.child in children:
+                judged.take(edge, children[edge.child])
+        over = self._lock(judged.over)
+        judged.blocked |= {job.seq: job for job in over if job.state == State.BLOCKED}
+        return judged
+
+    def _tell(self, judged: Judged, now: int, moves: Moves, *, is_whole: bool = False) -> list[End]:
+        """Tell children of ends; returns the ends of those that are cancelled by that.
+
+        If it `is_whole`, all who wait for these ends were judged.
+        """
+        for some in judged.alike(is_whole=is_whole):
+            self._settle_alike(some)
+        self._let_go(judged.fewer, now)
+        blocked = sorted(judged.blocked.values(), key=lambda job: job.seq)
+        whys = {job.seq: judged.over[job.seq].why for job in blocked}
+        actions = {job.seq: judged.over[job.seq].end.action for job in blocked}
+        ends = self._calling_off.call_off(blocked, whys, now, moves, actions=actions)
+        return [end for end in ends if end.seq not in judged.told]
+
+    def _settle_alike(self, some: Alike) -> None:
+        row = {"state": some.state, "met": int(some.is_met)}
+        if some.wanted is None:
+            row["parent"] = some.parent
+            statement, places = self._sql.SETTLE_EDGES, some.children
+        else:
+            row["wanted"] = some.wanted
+            statement, places = self._sql.SETTLE_ALL_EDGES, some.parents
+        for part in chunks(places, ROWS_AT_ONCE):
+            self._db.change(statement, row | {"seqs": self._bind(part)})
+
+    # -- those that are cancelled by that, many levels at a time --------------------------------
+
+    def _judge_below(self, judged: Judged, now: int, reach: int, room: int) -> int:
+        """Judge what the ends of those mean that are to be cancelled, and so on.
+
+        So many jobs further, at most, unless there is no room for their children; returns how many
+        of these were judged.
+        """
+        level = [self._end_in(judged, job, now) for job in judged.blocked.values()]
+        level = [end for end in level if judged.blocked[end.seq].has_children]
+        if not level:
+            return 0
+        held = self._hold_below([end.seq for end in level], min(reach, room))
+        seqs = sorted({end.seq for end in level} | held.keys())
+        rows = self._db.rows(self._sql.OPEN_EDGES, seqs=self._bind(seqs), limit=room + 1)
+        if len(rows) > room:
+            return 0
+        others = {child for _, child, _ in rows} - held.keys()
+        jobs = held | {job.seq: job for job in self._lock(others)}
+        edges = by_parent(rows)
+        count = 0
+        while level:
+            below: list[End] = []
+            for end in sorted(level):
+                judged.told.add(end.seq)
+                for child, wanted in edges.get(end.seq, ()):
+                    if (job := jobs.get(child)) is None:
+                        continue
+                    count += 1
+                    is_over = judged.take(Edge(child, end, wanted), _if_fails(job.if_parent_fails))
+                    if is_over and job.state == State.BLOCKED and child not in judged.blocked:
+                        judged.blocked[child] = job
+                        if child in held:
+                            below.append(self._end_in(judged, job, now))
+            level = below
+        return count
+
+    def _hold_below(self, seqs: Sequence[int], most: int) -> dict[int, Job]:
+        """Hold those that are blocked below these, as far as others wait for them, too.
+
+        They are looked for among what was stored soon after these, as most are.
+        """
+        many = EDGES_OF_ONE * (len(seqs) + most)
+        where = {"first": min(seqs), "last": max(seqs) + most, "limit": many}
+        edges: dict[int, list[int]] = defaultdict(list)
+        for parent, child in self._db.rows(self._sql.EDGES_FROM, **where):
+            edges[parent].append(child)
+        seen, line = set(seqs), deque(seqs)
+        found: list[int] = []
+        while line and len(found) < most:
+            fresh = [child for child in edges[line.popleft()] if child in edges]
+            fresh = [child for child in fresh if child not in seen]
+            seen.update(fresh)
+            line.extend(fresh)
+            found += fresh
+        held = self._lock(found)
+        return {job.seq: job for job in held if job.state == State.BLOCKED and job.has_children}
+
+    def _end_in(self, judged: Judged, job: Job, now: int) -> End:
+        """Return the end of a job that is to be cancelled."""
+        edge = judged.over[job.seq]
+        return end_of(job, edge.why, now, edge.end.action)
 
     def drop(self, child: int, before: Sequence[str], after: Sequence[str], now: int) -> None:
         """Have a job wait no longer for some of those that it waits for."""
@@ -296,92 +367,13 @@ class Edges:
         if fewer:
             self._idiom.wake()
 
-    def _cancel(self, over: Mapping[int, _Edge], now: int, moves: Moves) -> list[End]:
-        """Cancel those of these children that are blocked."""
-        jobs = [job for some in chunks(sorted(over), ROWS_AT_ONCE) for job in self._lock(some)]
-        jobs = [job for job in jobs if job.state == State.BLOCKED]
-        whys = {job.seq: _why(over[job.seq]) for job in jobs}
-        actions = {job.seq: over[job.seq].end.action for job in jobs}
-        return self.call_off(jobs, whys, now, moves, actions=actions)
-
-    def call_off(
-        self,
-        jobs: Sequence[Job],
-        whys: Mapping[int, str],
-        now: int,
-        moves: Moves,
-        *,
-        actions: Mapping[int, str | None] | None = None,
-    ) -> list[End]:
-        """Cancel jobs that wait, and are held, for these reasons; returns which have children."""
-        if not jobs:
-            return []
-        actions = actions or {}
-        rows = [
-            fence(job)
-            | transition_row(cancelled(job, whys[job.seq]), now)
-            | {"now": now, "was": job.state.value}
-            for job in jobs
-        ]
-        gone = self._db.update(self._sql.APPLY, rows)
-        jobs = [job for job in jobs if job.seq in gone]
-        parts = chunks(sorted(gone), ROWS_AT_ONCE)
-        after = {job.seq: job for some in parts for job in self._lock(some)}
-        may_tell = self._idiom.may_tell()
-        for unneeded in (False, True):
-            some = [job for job in jobs if is_unneeded(whys[job.seq]) == unneeded]
-            moves.move(some, State.CANCELLED, unneeded=unneeded)
-        self._idiom.follow(
-            Changed(
-                State.CANCELLED,
-                [job.seq for job in jobs],
-                [_event(job, after[job.seq], actions.get(job.seq), now) for job in jobs],
-                ticked=[job for job in jobs if job.tick is not None],
-                left=holding_slots(job for job in jobs if job.state != State.BLOCKED),
-                told=[(after[job.seq], None) for job in jobs if may_tell(job)],
-            )
-        )
+    def _lock(self, seqs: Iterable[int]) -> list[Job]:
+        """Hold jobs, and return them as they are."""
         return [
-            End(
-                job.seq,
-                job.id,
-                State.CANCELLED,
-                now,
-                actions.get(job.seq),
-                was_unneeded=is_unneeded(whys[job.seq]),
-            )
-            for job in jobs
-            if job.has_children
+            job
+            for some in chunks(sorted(seqs), ROWS_AT_ONCE)
+            for job in self._idiom.jobs(self._sql.LOCK_JOBS, seqs=self._bind(some))
         ]
-
-    def _lock(self, seqs: Sequence[int]) -> list[Job]:
-        return self._idiom.jobs(self._sql.LOCK_JOBS, seqs=self._bind(seqs))
-
-
-def _why(edge: _Edge) -> str:
-    end = edge.end
-    return why_cancelled(
-        end.told,
-        edge.wanted,
-        end.state,
-        was_removed=end.was_removed,
-        was_unneeded=end.was_unneeded,
-    )
-
-
-def _event(before: Job, after: Job, action: str | None, now: int) -> Event:
-    """Return what is kept of a job that was called off; by hand, together with what did it."""
-    is_by_hand = action is not None
-    return Event(
-        at=now,
-        kind="cancel",
-        job=before.id,
-        node=None,
-        who=whoami(),
-        detail=after.reason,
-        action=action,
-        was=kept(before, after) if is_by_hand and before.tick is None else None,
-    )
 
 
 def _kept_row(end: End) -> dict[str, Any]:
@@ -396,6 +388,10 @@ def _kept_end(row: Sequence[Any], now: int) -> End:
     seq, id, state, action, how = row
     told = {"was_removed": how == "removed", "was_unneeded": how == "unneeded"}
     return End(seq, id, State(state), now, action, **told)
+
+
+def _if_fails(how: str | None) -> IfParentFails:
+    return IfParentFails(how or IfParentFails.BLOCK)
 
 
 def _read(names: Sequence[str]) -> list[tuple[str, Wanted]]:

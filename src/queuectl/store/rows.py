@@ -5,7 +5,8 @@ And what comes out of rows, where it takes more than their columns.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import attrgetter, itemgetter
+from itertools import compress, count
+from operator import attrgetter, itemgetter, ne
 from typing import TYPE_CHECKING, Any
 
 from queuectl.bound_values import laid_over
@@ -21,6 +22,7 @@ from queuectl.job import (
     OneOfMany,
     State,
     Transition,
+    distinct,
     handler_of,
 )
 from queuectl.store.contract import Ended
@@ -155,7 +157,7 @@ def one_of_many(job: NewJob) -> OneOfMany:
 
 def new_rows(jobs: Sequence[OneOfMany], now: int) -> list[NewRow]:
     """Describe jobs to be stored; one without an id gets one."""
-    made = iter(job_ids([job[0] for job in jobs].count(None)))
+    made = iter(job_ids(list(map(itemgetter(0), jobs)).count(None)))
     rows: list[NewRow] = []
     known: NewJob | None = None
     for id, command, argv, parameters, shared in jobs:
@@ -168,15 +170,15 @@ def new_rows(jobs: Sequence[OneOfMany], now: int) -> list[NewRow]:
 
 def joined_by(models: Sequence[NewJob]) -> dict[str, tuple[int, int | None]]:
     """Return how many of new jobs come into which groups, and how many dead ones these bear."""
-    # Many share a model.
+    if all(model.group is None for model in distinct(models)):
+        return {}
     by_model = Counter(map(id, models))
-    known = {id(model): model for model in models}
     joined: dict[str, tuple[int, int | None]] = {}
-    for key, model in known.items():
+    for model in distinct(models):
         if model.group is not None:
             jobs, bound = joined.get(model.group, (0, None))
             bound = bound if model.max_fails is None else model.max_fails
-            joined[model.group] = jobs + by_model[key], bound
+            joined[model.group] = jobs + by_model[id(model)], bound
     return joined
 
 
@@ -272,33 +274,53 @@ def _readiness(job: Job, state: State, now: int) -> int | None:
     return int(state == State.PENDING and job.parked is None and job.run_at <= now)
 
 
+_restored_of = attrgetter(*RESTORED)
+_RESTORED_AS: dict[str, Callable[[Any], Any]] = {
+    "argv": lambda argv: None if argv is None else _json(argv),
+    "parameters": lambda parameters: written_parameters(parameters),
+    "state": lambda state: state.value,
+}
+_RESTORED_IF_ANY = {
+    field.column: _WRITE[field.kind]
+    for field in COPIED
+    if field.kind in _WRITE and field.column == field.name
+}
+
+
 def restorable(job: Job) -> dict[str, Any]:
     """Describe all of a job that is changed by hand, as its columns have it."""
-    values = {name: getattr(job, name) for name in RESTORED}
-    for field in COPIED:
-        if field.kind in _WRITE and field.column == field.name:
-            value = values[field.column]
-            values[field.column] = _WRITE[field.kind](value) if value else None
-    values["argv"] = None if job.argv is None else _json(job.argv)
-    values["parameters"] = written_parameters(job.parameters)
-    values["state"] = job.state.value
-    return values
+    return {
+        name: _in_column(name, value)
+        for name, value in zip(RESTORED, _restored_of(job), strict=True)
+    }
 
 
-_BY_STATE = "state run_at expires_at failures crashes reason parked finished_at".split()
+def _in_column(name: str, value: Any) -> Any:
+    if (write := _RESTORED_AS.get(name)) is not None:
+        return write(value)
+    if (write := _RESTORED_IF_ANY.get(name)) is not None:
+        return write(value) if value else None
+    return value
+
+
+_AT = {name: place for place, name in enumerate(RESTORED)}
+_BY_STATE = {
+    *map(
+        _AT.__getitem__,
+        "state run_at expires_at failures crashes reason parked finished_at".split(),
+    )
+}
+_BY_PLACE = {_AT["parked"], _AT["vtime"]}
 _FENCE = ("seq", "attempts")
 
 
 def kept(before: Job, after: Job | None) -> str:
     """Write what a job was, for `restored`: all that a state changes, or that it isn't any more."""
-    values = restorable(before)
-    changed = {} if after is None else restorable(after)
-    names = _BY_STATE if after is None or before.state != after.state else ["parked", "vtime"]
-    was = {
-        name: values[name]
-        for name in RESTORED
-        if name in names or (name in changed and values[name] != changed[name])
-    }
+    values = _restored_of(before)
+    now = values if after is None else _restored_of(after)
+    is_moved = after is None or before.state != after.state
+    places = {*compress(count(), map(ne, values, now)), *(_BY_STATE if is_moved else _BY_PLACE)}
+    was = {RESTORED[at]: _in_column(RESTORED[at], values[at]) for at in sorted(places)}
     return _json(was | {name: getattr(before, name) for name in _FENCE})
 
 

@@ -18,6 +18,8 @@ from queuectl.tasks.steps import Keeper, Steps
 from queuectl.values import dataclass
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from queuectl.awaiting import Duration
 
 TELL_EVERY = 0.25
@@ -53,6 +55,13 @@ class CurrentJob:
         self.keys: tuple[str, ...] = tuple(message.get("keys", ()))
         self.parameters: dict[str, str | int] = message.get("parameters", {})
         """What it has to itself of an array or a sweep, by names."""
+        self.group: str | None = message.get("group")
+        """The group that it is in, or else the only one that it has waited for."""
+        self.schedule: str | None = message.get("schedule")
+        """The schedule that made it, if one did."""
+        self.given: dict[str, str] = message.get("given", {})
+        """What it has of its node for itself, as variables: such as `CUDA_VISIBLE_DEVICES`."""
+        self._scheduled_for: str | None = message.get("scheduled_for")
         self.traceparent: str | None = message.get("traceparent")
         self.tracestate: str | None = message.get("tracestate")
         """The trace that it is a part of, as W3C has it."""
@@ -77,6 +86,14 @@ class CurrentJob:
     def belongs_to(self, queue: Keeper) -> None:
         """Be told which queue of the application it is a job of."""
         self._queue = queue
+
+    @property
+    def scheduled_for(self) -> "datetime | None":
+        """When the tick that made it was planned, if a schedule did."""
+        from datetime import datetime
+
+        at = self._scheduled_for
+        return None if at is None else datetime.fromisoformat(at)
 
     @property
     def stopped(self) -> Event:

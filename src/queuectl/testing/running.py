@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from queuectl import __version__
 from queuectl.admission import Offer, Serving
+from queuectl.dependencies import group_told
 from queuectl.errors import StateError
 from queuectl.facts import Node, RunProgress
 from queuectl.handlers.work import TaskWork
@@ -30,6 +31,7 @@ from queuectl.tasks.current import CurrentJob, enter
 from queuectl.tasks.outcomes import Asleep, Discard, Interruption, Retry, Snooze
 from queuectl.tasks.task import Task, TaskJob
 from queuectl.testing.clock import MovedClock, moving
+from queuectl.when import iso
 
 LEASE = 24 * 3600 * 1000
 """Milliseconds: longer than any test."""
@@ -181,6 +183,9 @@ class _Runner:
         message: dict[str, Any] = {"job": 0, "id": job.id, "type": task.name, "queue": job.queue}
         message |= {"attempt": job.attempts, "keys": job.keys}
         message["parameters"] = dict(job.parameters)
+        message["group"] = group_told(job.group, job.after_group)
+        if job.planned is not None:
+            message |= {"schedule": job.schedule, "scheduled_for": iso(job.planned)}
         with suppress(UnicodeDecodeError):
             message["data"] = (job.data or b"").decode()
         if job.hook is not None:

@@ -14,6 +14,7 @@ from queuectl.access import Grant, Kind
 from queuectl.errors import QueuectlError, UsageError, shown
 from queuectl.jsontext import read_json
 from queuectl.metrics import QueueMetrics
+from queuectl.values import replace
 from queuectl.web import openapi, problems
 from queuectl.web.adding import LONGEST_TOGETHER, Adder
 from queuectl.web.api import PREFIX, routes
@@ -226,14 +227,15 @@ class App:
             if isinstance(found, Lines):
                 # What is wrong with the request is found with the first of them.
                 rest = iter(found.values)
+                lined = _line_of if found.kind == LINES else bytes
                 first: list[bytes] = []
                 try:
-                    first.extend(_within(PART_BYTES, map(_line_of, islice(rest, PART))))
+                    first.extend(_within(PART_BYTES, map(lined, islice(rest, PART))))
                 except (QueuectlError, RefusedError) as error:
                     if not first:
                         raise
-                    return Lines(values=_ended(first, error))
-                return Lines(values=_joined(first, rest))
+                    return replace(found, values=_ended(first, error))
+                return replace(found, values=_joined(first, rest, lined))
             if isinstance(found, Later):
                 return found
             if isinstance(found, Adding):
@@ -358,7 +360,7 @@ class App:
                 if (close := getattr(values, "close", None)) is not None:
                     await self._slow.run(close)
 
-        return Response(send(), kind=LINES, headers=NO_STORE)
+        return Response(send(), kind=found.kind, headers={**NO_STORE, **found.headers})
 
     # -- streams ----------------------------------------------------------------------------
 
@@ -472,10 +474,12 @@ def _within(most: int, lines: Iterable[bytes]) -> Iterator[bytes]:
             return
 
 
-def _joined(first: list[bytes], rest: Iterator[Any]) -> Iterator[bytes]:
+def _joined(
+    first: list[bytes], rest: Iterator[Any], lined: Callable[[Any], bytes]
+) -> Iterator[bytes]:
     try:
         yield from first
-        yield from map(_line_of, rest)
+        yield from map(lined, rest)
     finally:
         close = getattr(rest, "close", None)
         if close is not None:

@@ -48,6 +48,9 @@ class Lines:
     """Values that are sent one after the other, a line of JSON each, as they come."""
 
     values: Iterable[Any]
+    kind: str = "application/jsonl"
+    """What they are if they are no JSON: bytes then, lines that are sent as they are."""
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

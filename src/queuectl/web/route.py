@@ -14,6 +14,7 @@ Handler = Callable[[Call], Any]
 
 JSON = "application/json"
 LINES = "application/jsonl"
+CSV = "text/csv; charset=utf-8"
 STREAM = "text/event-stream"
 BYTES = "application/octet-stream"
 

@@ -265,7 +265,14 @@ CHANGE = tells(
     }
 )
 REASON = tells(
-    {"cause": TEXT, "text": TEXT, "remedy": or_null(TEXT), "until": or_null(TIME)},
+    {
+        "cause": TEXT,
+        "text": TEXT,
+        "remedy": or_null(TEXT),
+        "until": or_null(TIME),
+        "jobs": array(TEXT),
+        "groups": array(TEXT),
+    },
 )
 ATTEMPT = tells(
     {
@@ -310,6 +317,8 @@ RELATIVE = tells(
         "state": or_null(STATE),
         "came_to": or_null(STATE),
         "met": FLAG,
+        "command": or_null(TEXT),
+        "queue": or_null(TEXT),
     }
 )
 GRAPH = tells(
@@ -324,6 +333,7 @@ GRAPH = tells(
                     "command": TEXT,
                     "queue": or_null(TEXT),
                     "reason": or_null(TEXT),
+                    "root_cause": FLAG,
                 }
             )
         ),
@@ -335,6 +345,7 @@ GRAPH = tells(
                     "wanted": TEXT,
                     "came_to": or_null(STATE),
                     "met": FLAG,
+                    "in_vain": FLAG,
                 }
             )
         ),
@@ -551,19 +562,29 @@ TESTED = tells(
         "duration_ms": COUNT,
     }
 )
-GROUP = tells(
+GROUP = {
+    "name": TEXT,
+    "state": {"type": "string", "enum": ["open", "completed", "dead", "cancelled"]},
+    **dict.fromkeys(("jobs", "done", "open", "completed", "dead", "cancelled"), COUNT),
+    "not_needed": COUNT,
+    "max_fails": or_null(COUNT),
+    "stopped": FLAG,
+    "stopped_at": or_null(TIME),
+    "made_at": TIME,
+    "over_at": or_null(TIME),
+    "rounds": COUNT,
+    "left": or_null(SECONDS),
+    "running": COUNT,
+}
+ALONG = tells({"jobs": COUNT, "ids": array(TEXT), "whole": FLAG})
+ROOT = tells(
     {
-        "name": TEXT,
-        "state": {"type": "string", "enum": ["open", "completed", "dead", "cancelled"]},
-        **dict.fromkeys(("jobs", "done", "open", "completed", "dead", "cancelled"), COUNT),
-        "not_needed": COUNT,
-        "max_fails": or_null(COUNT),
-        "stopped": FLAG,
-        "stopped_at": or_null(TIME),
-        "made_at": TIME,
-        "over_at": or_null(TIME),
-        "rounds": COUNT,
-        "left": or_null(SECONDS),
+        "id": TEXT,
+        "group": FLAG,
+        "state": or_null(STATE),
+        "stuck": FLAG,
+        "reason": or_null(TEXT),
+        "child": TEXT,
     }
 )
 GROUP_RESULT = tells(
@@ -573,6 +594,7 @@ GROUP_RESULT = tells(
         "state": STATE,
         "exit_code": or_null({"type": "integer"}),
         "duration": or_null(SECONDS),
+        "peak_memory": or_null(COUNT),
         "result": ANY,
         "last_line": or_null(TEXT),
     }
@@ -582,13 +604,25 @@ PROBLEM["properties"]["field"] = TEXT | {"description": "What of the body it is 
 _JOB = _job()
 
 SCHEMAS: dict[str, Json] = {
+    "Along": ALONG,
     "Attempt": ATTEMPT,
     "Change": CHANGE,
     "Delivery": DELIVERY,
     "Emitted": EMITTED,
     "Event": EVENT,
     "Finding": FINDING,
-    "Group": GROUP,
+    "Group": tells(GROUP),
+    "GroupWhole": tells(
+        {
+            **GROUP,
+            "waits_for": array(ref("Reason")),
+            "kept_by": array(ref("Root")),
+            "blocked": COUNT,
+            "blocked_more": FLAG,
+            "children": array(ref("Relative")),
+            "on_done": or_null(tells({"id": TEXT, "state": STATE})),
+        }
+    ),
     "GroupResult": GROUP_RESULT,
     "Job": _JOB,
     "Graph": GRAPH,
@@ -617,6 +651,7 @@ SCHEMAS: dict[str, Json] = {
     "Key": KEY,
     "Reason": REASON,
     "Relative": RELATIVE,
+    "Root": ROOT,
     "Schedule": tells(SCHEDULE),
     "ScheduleWhole": tells(
         {

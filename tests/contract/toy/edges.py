@@ -71,6 +71,7 @@ class ToyEdges:
             self._stop,
             lambda name, state, now: self.settle([Ending(name, state, now, is_group=True)]),
             lambda name: self.reopen(GROUP + name),
+            lambda name: self.edges(lambda child, parent, tie: parent == GROUP + name),
         )
 
     def check(self, child: str, new: NewJob) -> None:

@@ -1,11 +1,12 @@
 """Jobs that are waited for together: the toy counts them one by one."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from queuectl.dependencies import is_unneeded
 from queuectl.errors import NotFoundError, StateError
-from queuectl.facts import Group
+from queuectl.facts import Edge, Group
 from queuectl.job import FINISHED, WAITING, Job, NewJob, State
 from queuectl.store.contract import Groups
 from tests.contract.toy.memory import Memory
@@ -16,12 +17,18 @@ Told = Callable[[str, State, int], None]
 
 class ToyGroups(Groups):
     def __init__(
-        self, memory: Memory, call_off: CallOff, ended: Told, reopened: Callable[[str], None]
+        self,
+        memory: Memory,
+        call_off: CallOff,
+        ended: Told,
+        reopened: Callable[[str], None],
+        waiting: Callable[[str], list[Edge]],
     ) -> None:
         self._memory = memory
         self._call_off = call_off
         self._ended = ended
         self._reopened = reopened
+        self._waiting = waiting
         self._touched: dict[str, set[str]] = {}
         """What happened to groups in the verb that goes on."""
 
@@ -36,6 +43,13 @@ class ToyGroups(Groups):
 
     def like(self, prefix: str, limit: int = 10) -> list[str]:
         return sorted(name for name in self._memory.groups if name.startswith(prefix))[:limit]
+
+    def running(self) -> dict[str, int]:
+        named = [job.group for job in self._memory.running() if job.group is not None]
+        return dict(Counter(named))
+
+    def children(self, name: str, *, limit: int) -> list[Edge]:
+        return sorted(self._waiting(name), key=lambda edge: edge.child)[:limit]
 
     def check(self, job: NewJob, id: str) -> None:
         """Raise why a new job can't be in a group, or wait for one, if that is so."""

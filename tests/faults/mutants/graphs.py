@@ -42,11 +42,34 @@ MUTANTS: Sequence[Mutant] = (
         broken="The children of a child that is cancelled with its parent wait for ever.",
         edits=[
             Edit(
-                old="left.extend(self._tell(edges[:room], now, moves))",
-                new="self._tell(edges[:room], now, moves)",
+                old="left.extend(self._tell(judged, now, moves, is_whole=is_whole))",
+                new="self._tell(judged, now, moves, is_whole=is_whole)",
             )
         ],
         tests=[f"{EDGES}::TestByHand::test_cancelling_flows_down_and_never_up"],
+    ),
+    Mutant(
+        name="below-what-was-read-ahead-forgotten",
+        broken="Of a long chain that is cancelled, all behind what is read ahead wait for ever.",
+        edits=[
+            Edit(
+                old="return [end for end in ends if end.seq not in judged.told]",
+                new="return [] if judged.told else ends",
+            )
+        ],
+        tests=[f"{EDGES}::TestReadingAhead::test_a_chain_takes_few_rounds"],
+    ),
+    Mutant(
+        name="told-without-being-asked",
+        broken="What is said to be told to all who wait for a job isn't what each of them wants.",
+        edits=[Edit(old="if is_whole and len(by_met) == 1:", new="if is_whole:")],
+        tests=[f"{EDGES}::TestReadingAhead::test_children_of_one_that_is_dead_are_each_asked"],
+    ),
+    Mutant(
+        name="said-to-be-told",
+        broken="Of very many children, those that aren't told yet are said to have been.",
+        edits=[Edit(old="if is_whole and len(by_met) == 1:", new="if len(by_met) == 1:")],
+        tests=[f"{EDGES}::TestVeryMany::test_the_others_are_told_later"],
     ),
     Mutant(
         name="rest-of-the-children-forgotten",

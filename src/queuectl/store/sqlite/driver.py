@@ -295,11 +295,17 @@ class SqliteDriver(Driver):
     def each(self, db: apsw.Connection, text: str, rows: Sequence[Params] | Sequence[Row]) -> None:
         db.executemany(text, rows)
 
-    def update(self, db: apsw.Connection, statement: ForRows, rows: Sequence[Params]) -> set[int]:
-        changed: set[int] = set()
+    def update(
+        self, db: apsw.Connection, statement: ForRows, rows: Sequence[Params]
+    ) -> set[int] | None:
+        changed = 0
         for text, values in self._of_rows(statement)(rows):
-            changed.update(seq for (seq,) in db.execute(text, values))
-        return changed
+            db.execute(text, values)
+            changed += db.changes()
+        if changed == len(rows):
+            return {row["seq"] for row in rows}
+        # Which of them weren't changed takes more to say than all else, and is seldom asked.
+        return None if changed or len(rows) > 1 else set()
 
     def insert(self, db: apsw.Connection, statement: ForRows, rows: Sequence[Params]) -> None:
         for text, values in self._of_rows(statement)(rows):

@@ -451,20 +451,28 @@ HAVE_CHILDREN = "UPDATE {jobs} SET has_children = 1 WHERE seq {in_seqs} AND has_
 # How many others these wait for.
 SET_PARENTS = "UPDATE {jobs} SET open_parents = :count WHERE seq {in_seqs}"
 
-# Who waits for these jobs and hasn't been told of their ends; and these themselves, as they are now
-# and stay until the transaction is over.
+# Who waits for these jobs and hasn't been told of their ends; who waits for those that were stored
+# one after the other; and who waits itself, as it is now and stays until the transaction is over.
 OPEN_EDGES = """
 SELECT parent, child, wanted FROM {edges} WHERE parent {in_seqs} AND came_to IS NULL
 LIMIT :limit
+"""
+EDGES_FROM = """
+SELECT parent, child FROM {edges}
+WHERE parent >= :first AND parent <= :last AND came_to IS NULL ORDER BY parent LIMIT :limit
 """
 LOCK_CHILDREN = """
 SELECT seq, if_parent_fails FROM {jobs} WHERE seq {in_seqs} ORDER BY seq{row_lock}
 """
 
-# Tell what a parent has come to; and that some are to run again, which counts for those whom their
-# ends didn't allow to run.
+# Tell what a parent has come to, to some of its children, or parents to all who want the same of
+# them; and that some are to run again, which counts for those whom their ends didn't allow to run.
 SETTLE_EDGES = """
 UPDATE {edges} SET came_to = :state, met = :met WHERE parent = :parent AND child {in_seqs}
+"""
+SETTLE_ALL_EDGES = """
+UPDATE {edges} SET came_to = :state, met = :met
+WHERE parent {in_seqs} AND came_to IS NULL AND wanted = :wanted
 """
 REOPEN_EDGES = """
 UPDATE {edges} SET came_to = NULL WHERE parent {in_seqs} AND came_to IS NOT NULL AND met = 0
@@ -532,6 +540,18 @@ PLACE_OF_GROUP = "SELECT seq FROM {groups} WHERE name = :name"
 # Names that begin with a prefix.
 GROUPS_LIKE = """
 SELECT name FROM {groups} WHERE name >= :prefix AND name < :beyond ORDER BY name LIMIT :limit
+"""
+
+# Of which groups the jobs are that run. They are few, and found by their nodes; asked to count them
+# by groups, a database that knows nothing about the tables goes through all jobs of all groups.
+RUNNING_OF_GROUPS = """
+SELECT "group" FROM {jobs} WHERE state = 'processing' AND node >= ''
+"""
+
+# Who waits for a group, or did.
+CHILDREN_OF_GROUP = """
+SELECT child, parent, parent_id, wanted, came_to, met FROM {edges}
+WHERE parent = (SELECT seq FROM {groups} WHERE name = :name) + :groups_at LIMIT :limit
 """
 
 # Make sure that there is one; and what it has come to.

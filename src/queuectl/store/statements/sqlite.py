@@ -62,7 +62,6 @@ FROM (
     WITH given (parked_, seq_) AS (VALUES :rows) SELECT * FROM given
 ) AS r
 WHERE seq = r.seq_ AND +(ready = 1)
-RETURNING seq
 """,
 )
 
@@ -79,7 +78,6 @@ FROM (
     WITH given (node_, worker_, now_, seq_) AS (VALUES :rows) SELECT * FROM given
 ) AS r
 WHERE seq = r.seq_ AND +(ready = 1)
-RETURNING seq
 """,
 )
 
@@ -114,7 +112,6 @@ WHERE seq = r.seq_ AND +(
     id = r.id_ AND attempts = r.attempt_ AND node = r.node_ AND state = 'processing'
     AND has_children = r.has_children_
 )
-RETURNING seq
 """,
 )
 
@@ -145,7 +142,6 @@ WHERE seq = r.seq_ AND +(
     id = r.id_ AND attempts = r.attempt_ AND node = r.node_ AND state = 'processing'
     AND cancel_reason IS NULL
 )
-RETURNING seq
 """,
 )
 
@@ -198,7 +194,6 @@ FROM (
 WHERE seq = r.seq_ AND +(
     id = r.id_ AND attempts = r.attempt_ AND state = r.was_ AND state <> 'processing'
 )
-RETURNING seq
 """,
 )
 
@@ -212,7 +207,6 @@ FROM (
     SELECT * FROM given
 ) AS r
 WHERE seq = r.seq_ AND +(id = r.id_ AND attempts = r.attempt_ AND state = 'processing')
-RETURNING seq
 """,
 )
 

@@ -7,7 +7,7 @@ from operator import itemgetter
 from queuectl.errors import DuplicateError
 from queuectl.facts import Batch, Count, Edge
 from queuectl.filter import Filter, Sort
-from queuectl.job import Job, NewJob, OneOfMany, State
+from queuectl.job import Job, NewJob, OneOfMany, State, distinct
 from queuectl.scope import reaches
 from queuectl.store.changed import Changed
 from queuectl.store.contract import (
@@ -82,13 +82,16 @@ class SqlJobs(Jobs):
         self, jobs: Sequence[NewJob | OneOfMany], *, now: int, skip_duplicates: bool = False
     ) -> Batch:
         many = [job if isinstance(job, tuple) else one_of_many(job) for job in jobs]
-        chosen = [job[0] for job in many if job[0] is not None]
+        ids, models = (list(map(itemgetter(place), many)) for place in (0, -1))
+        chosen = list(filter(None, ids))
         rows = new_rows(many, now)
-        if any(map(_needs_care, {id(job[-1]): job[-1] for job in many}.values())):
+        shared = distinct(models)
+        if any(map(_needs_care, shared)):
             return self._db.atomic(lambda: self._arrive(many, rows, chosen, now, skip_duplicates))
-        inputs = {place: job[-1].stdin for place, job in enumerate(many) if job[-1].stdin}
+        inputs: dict[int, bytes] = {}
+        if any(model.stdin for model in shared):
+            inputs = {at: model.stdin for at, model in enumerate(models) if model.stdin}
         enqueue = self._enqueue_some if skip_duplicates else self._enqueue_all
-        models = [job[-1] for job in many]
         return self._db.atomic(lambda: enqueue(rows, models, chosen, inputs, now))
 
     def _arrive(
@@ -320,14 +323,14 @@ class SqlJobs(Jobs):
     def parents(self, jobs: Sequence[Job]) -> list[Edge]:
         seqs = self._idiom.bind([job.seq for job in jobs])
         rows = self._db.rows(self._sql.PARENTS, seqs=seqs) if jobs else []
-        return [_edge(*row) for row in sorted(rows)]
+        return [edge_of(*row) for row in sorted(rows)]
 
     def children(self, jobs: Sequence[Job], *, limit: int) -> list[Edge]:
         if not jobs:
             return []
         seqs = self._idiom.bind([job.seq for job in jobs])
         rows = self._db.rows(self._sql.CHILDREN, seqs=seqs, limit=limit)
-        return [_edge(*row) for row in sorted(rows, key=_by_parent)]
+        return [edge_of(*row) for row in sorted(rows, key=_by_parent)]
 
     @property
     def unsettled(self) -> bool:
@@ -385,7 +388,8 @@ class SqlJobs(Jobs):
 _by_parent = itemgetter(1, 0)
 
 
-def _edge(child: int, parent: int, id: str, wanted: str, came_to: str | None, met: int) -> Edge:
+def edge_of(child: int, parent: int, id: str, wanted: str, came_to: str | None, met: int) -> Edge:
+    """Return what a row says of who waits for whom."""
     from queuectl.store.changed import GROUPS_AT
 
     return Edge(

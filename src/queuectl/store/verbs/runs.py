@@ -1,10 +1,12 @@
 """Verbs about runs: claiming jobs, ending their runs, and what a node has in its hands."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
 
 from queuectl.admission import Offer, Serving
 from queuectl.facts import Event, Pause, Reservation, Use
-from queuectl.job import ANY_HANDLER, FINISHED, Job, State, read_devices
+from queuectl.job import ANY_HANDLER, FINISHED, JOB_COLUMNS, Job, State, read_devices
 from queuectl.scope import reaches
 from queuectl.store.changed import Changed, ends_of
 from queuectl.store.contract import DecidePauses, Ended, Outlook, Over, Runs, Topic, Turned
@@ -12,6 +14,11 @@ from queuectl.store.idiom import Idiom
 from queuectl.store.rollups import Tally
 from queuectl.store.rows import death_of, ended_job, ended_row, fence, output_row, storable
 from queuectl.values import replace
+
+_followed: Callable[[Any], tuple[Any, ...]] = itemgetter(
+    *map(JOB_COLUMNS.index, "tick on_success on_failure on_dead group has_children".split())
+)
+"""What a job must have any of, if more is to follow from the end of its run than its own state."""
 
 
 class SqlRuns(Runs):
@@ -266,31 +273,39 @@ class SqlRuns(Runs):
             self._db.insert(self._sql.ADD_ROLLUPS, list(tally.rows()))
         may_tell = self._idiom.may_tell()
         self._idiom.after_change(
-            *(
-                Changed(
-                    state,
-                    [end.job.seq for end in some],
-                    _events(some, state),
-                    wakes=any(rows[end.job.seq]["ready"] == 1 for end in some),
-                    ticked=[
-                        end.job for end in some if end.job.tick is not None and state in FINISHED
-                    ],
-                    left=[end.job for end in some],
-                    hooked=[(ended_job(end), end.outcome) for end in some if end.job.has_hooks],
-                    told=[(ended_job(end), end.outcome) for end in some if may_tell(end.job)],
-                    ends=[
-                        one
-                        for end in some
-                        if end.job.has_children and state in FINISHED
-                        for one in ends_of([end.job], state, end.settled_at)
-                    ],
-                    members=[end.job for end in some if end.job.group is not None],
-                    at=some[0].settled_at,
-                )
-                for state, some in done.items()
-            )
+            *(self._changed(state, some, rows, may_tell) for state, some in done.items())
         )
         return [end for end in ends if end.job.seq not in finished]
+
+    def _changed(
+        self,
+        state: State,
+        ends: Sequence[Ended],
+        rows: Mapping[int, Mapping[str, Any]],
+        may_tell: Callable[[Job], bool],
+    ) -> Changed:
+        """Tell what follows of jobs that came into the same state by the ends of their runs."""
+        is_over = state in FINISHED
+        # Of most jobs nothing does, so that they are looked at once.
+        some = [end for end in ends if any(_followed(end.job))]
+        return Changed(
+            state,
+            [end.job.seq for end in ends],
+            _events(ends, state),
+            wakes=not is_over and any(rows[end.job.seq]["ready"] == 1 for end in ends),
+            ticked=[end.job for end in some if is_over and end.job.tick is not None],
+            left=[end.job for end in ends],
+            hooked=[(ended_job(end), end.outcome) for end in some if end.job.has_hooks],
+            told=[(ended_job(end), end.outcome) for end in ends if may_tell(end.job)],
+            ends=[
+                one
+                for end in some
+                if is_over and end.job.has_children
+                for one in ends_of([end.job], state, end.settled_at)
+            ],
+            members=[end.job for end in some if end.job.group is not None],
+            at=ends[0].settled_at,
+        )
 
     def _release(self, jobs: Sequence[Job], now: int) -> list[Job]:
         """Put claimed jobs back in line, and return those that couldn't be."""

@@ -36,7 +36,7 @@ from queuectl.facts import Group as JobGroup
 from queuectl.filter import ANY_EVENT, EventFilter, Filter
 from queuectl.job import Attempt, Job, Output, State, Usage
 from queuectl.limits import Limits
-from queuectl.lineage import Along, Graph, Relative
+from queuectl.lineage import Along, Graph, Relative, Roots
 from queuectl.outputs import Written
 from queuectl.queue_limits import KeyUse
 from queuectl.relatives import MOST_ALONG
@@ -188,6 +188,10 @@ class Answers:
         return self._queue.children(self.get(id), limit=_most(limit))
 
     @allowed()
+    def count_children(self, id: str, limit: int) -> int:
+        return self._queue.count_children(self.get(id), limit=max(0, min(limit, MOST_ALONG)))
+
+    @allowed()
     def graph_of(self, id: str, limit: int) -> Graph:
         return self._queue.graph_of(self.get(id), limit=max(1, min(limit, MOST_NODES)))
 
@@ -274,6 +278,22 @@ class Answers:
     @allowed(scope=Scope.ALL)
     def why_group(self, name: str) -> list[Reason]:
         return self._queue.groups.why(name)
+
+    @allowed(scope=Scope.ALL)
+    def running_groups(self) -> dict[str, int]:
+        return self._queue.groups.running()
+
+    @allowed(scope=Scope.ALL)
+    def roots_of_group(self, name: str) -> Roots:
+        return self._queue.groups.roots(name)
+
+    @allowed(scope=Scope.ALL)
+    def children_of_group(self, name: str, limit: int) -> list[Relative]:
+        return self._queue.groups.children(name, limit=_most(limit))
+
+    @allowed(scope=Scope.ALL)
+    def along_with_group(self, name: str, limit: int) -> Along:
+        return self._queue.groups.taken_along(name, limit=max(1, min(limit, MOST_ALONG)))
 
     # -- new jobs -------------------------------------------------------------------------
 

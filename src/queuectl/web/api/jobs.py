@@ -11,7 +11,15 @@ from queuectl.changes import Asked, Change
 from queuectl.errors import UsageError
 from queuectl.fields import REQUESTED
 from queuectl.job import DEFAULT_QUEUE, FINISHED, Job, State
-from queuectl.report import attempt_dict, event_dict, graph_dict, job_dict, progress_dict, step_dict
+from queuectl.report import (
+    attempt_dict,
+    event_dict,
+    graph_dict,
+    job_dict,
+    progress_dict,
+    relative_dict,
+    step_dict,
+)
 from queuectl.request import by_name
 from queuectl.together import Prepared, Stored
 from queuectl.tracecontext import read_trace
@@ -156,7 +164,7 @@ def asked_of(call: Call, said: Mapping[str, Any], *, nulls: bool = False) -> dic
     """Return the fields of a job by their true names, if who asks may ask for that from afar."""
     asked = by_name(said, nulls=nulls)
     call.need_queue(str(asked.get("queue") or DEFAULT_QUEUE))
-    for name in ("id", "queue"):
+    for name in ("id", "queue", "group"):
         _check_part(name, asked.get(name))
     _check_afar(asked)
     return asked
@@ -214,21 +222,45 @@ def explain(call: Call) -> list[dict[str, Any]]:
     return [reason.as_dict() for reason in call.queue.explain(call.job())]
 
 
+_RELATIVES = schemas.array(schemas.ref("Relative"))
+MOST_RELATIVES = 10_000
+"""Jobs that wait for one, in one answer at most."""
+_MANY = Param(
+    name="limit",
+    schema={"type": "integer", "minimum": 1, "maximum": MOST_RELATIVES},
+    about="At most so many jobs; 1,000 unless that is said.",
+)
+
+
+@group.get("/jobs/{id}/parents", answers=_RELATIVES)
+def parents(call: Call) -> list[dict[str, Any]]:
+    """List the jobs and groups that a job waits for, or did, and whether they still keep it."""
+    return [relative_dict(one) for one in call.queue.parents(call.job())]
+
+
+@group.get("/jobs/{id}/children", query=(_MANY,), answers=_RELATIVES)
+def children(call: Call) -> list[dict[str, Any]]:
+    """List jobs that wait for a job, or did, as they were enqueued."""
+    limit = call.query.get("limit", 1_000)
+    return [relative_dict(one) for one in call.queue.children(call.job(), limit=limit)]
+
+
 MOST_NODES = 10_000
 """Jobs that a graph has in one answer at most."""
-_LIMIT = Param(
+GRAPH_LIMIT = Param(
     name="limit",
     schema={"type": "integer", "minimum": 1, "maximum": MOST_NODES},
     about="At most so many jobs, the nearest; 200 unless that is said.",
 )
 
 
-@group.get("/jobs/{id}/graph", query=(_LIMIT,), answers=schemas.ref("Graph"))
+@group.get("/jobs/{id}/graph", query=(GRAPH_LIMIT,), answers=schemas.ref("Graph"))
 def graph(call: Call) -> dict[str, Any]:
     """Return a job with all that must end before it, and all that waits for its end.
 
     Jobs are in an order in which none comes before one that it waits for. Of one in a queue that
-    who asks isn't let in for, only the id is there. If there are more, it isn't `whole`.
+    who asks isn't let in for, only the id is there. If there are more, it isn't `whole`. What
+    others wait for in vain is a `root_cause`, and edges from there to these are `in_vain`.
     """
     return graph_dict(call.queue.graph_of(call.job(), limit=call.query.get("limit", 200)))
 

@@ -11,6 +11,7 @@ from queuectl.report import step_dict, why_ended
 from queuectl.views import job_whole
 from queuectl.web.api.jobs import masked
 from queuectl.web.call import Call
+from queuectl.web.pages.graph import next_to
 from queuectl.web.pages.page import File, Pages
 from queuectl.web.route import Param
 
@@ -43,6 +44,7 @@ def job(call: Call) -> dict[str, Any]:
         "history": history(said),
         "written": _written(call, found),
         "result": None if said["result"] is None else _json(said["result"]),
+        **next_to(call, found, said),
     }
 
 

@@ -108,7 +108,7 @@ def _why(job: Job) -> str | None:
 
 _ROW = (
     "id queue state priority attempts max_retries tags held paused_at created_at run_at started_at"
-    " finished_at duration_ms schedule type task"
+    " finished_at duration_ms schedule type task group"
 ).split()
 
 

@@ -133,6 +133,7 @@ def with_runs(call: Call, nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "queue": job.queue,
                 "title": words.brief(job.title),
                 "since": moment(job.started_at),
+                "devices": {name: [*map(str, at)] for name, at in job.devices.items()},
             }
             for job in jobs
         ]

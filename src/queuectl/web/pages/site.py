@@ -407,6 +407,7 @@ def _templates() -> Environment:
             "when",
             "plain",
             "sentence",
+            "cut",
         )
     }
     digest = sha256(b"".join(data for data, _ in _statics().values())).hexdigest()[:12]

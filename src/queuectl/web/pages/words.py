@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from typing import Any
+from unicodedata import east_asian_width
 from urllib.parse import quote, urlencode
 
 from queuectl.report import used_text
@@ -82,6 +83,18 @@ def when(iso: str) -> str:
 def brief(text: str) -> str:
     """Return the beginning of a text for a list, as much as anybody reads of it there."""
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def cut(text: str, columns: int) -> str:
+    """Write a text on one line of so many columns, without what can't be seen."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * columns]).split())
+    width, fits = 0, 0
+    for letter in line:
+        width += 2 if east_asian_width(letter) in "WF" else 1
+        if width > columns:
+            return line[: max(fits - 1, 0)] + "…"
+        fits += 1
+    return line if len(text) <= 4 * columns else f"{line[: fits - 1]}…"
 
 
 def sentence(text: str) -> str:

@@ -171,7 +171,18 @@ function reasons(why) {
   return $("ul", ...most.map(([text, many]) => $("li", `${jobs(many)}: ${text}`)));
 }
 
-async function bulk(what, which, only) {
+// Says which other jobs are cancelled as well, as they wait for those that are meant.
+async function takenAlong(detail, path) {
+  const along = await (await send("GET", path)).json();
+  if (!along.jobs) return;
+  const some = along.ids.slice(0, 5).join(", ");
+  const more = along.ids.length > 5 ? ", …" : "";
+  const least = along.whole ? "" : "At least ";
+  const [others, wait] = along.jobs === 1 ? ["other job", "waits for that, and is"] : ["other jobs", "wait for that, and are"];
+  detail.append($("p", `${least}${number(along.jobs)} ${others} ${wait} cancelled as well: ${some}${more}.`));
+}
+
+async function bulk(what, which, { only, along, note } = {}) {
   const [verb, done, no] = VERBS[what];
   const sure = await ask(`${verb} jobs`, `${verb} jobs`, `${no} them`, async (detail, good, title) => {
     detail.textContent = "Counting …";
@@ -184,6 +195,8 @@ async function bulk(what, which, only) {
       detail.replaceChildren($("p", `This hits ${jobs(count.good)}.`));
       if (what === "remove") detail.append($("p", "That can't be undone."));
       if (only) detail.append($("p", `Of those that fit, only jobs that are ${only} are meant.`));
+      if (note && count.good) detail.append($("p", note));
+      if (along && count.good) await takenAlong(detail, along);
       if (count.bad) {
         detail.append($("p", `${jobs(count.bad)} can't be ${done}, and stay as they are:`), reasons(count.why));
       }
@@ -337,11 +350,14 @@ document.addEventListener("click", (event) => {
   if (!button) return;
   if (button.dataset.do) act(button);
   else if (button.dataset.undo) undo(button.dataset.undo, true);
-  else if (button.dataset.group) bulk(button.dataset.group, { ids: JSON.parse(button.dataset.ids) });
+  else if (button.dataset.group) {
+    const { group, ids, filter, along, note } = button.dataset;
+    bulk(group, ids ? { ids: JSON.parse(ids) } : { filter: JSON.parse(filter) }, { along, note });
+  }
   else if (button.dataset.bulk) {
     const bar = document.getElementById("bulk");
     if (document.getElementById("bulk-which").value === "all") {
-      bulk(button.dataset.bulk, { filter: JSON.parse(bar.dataset.filter) }, button.dataset.only);
+      bulk(button.dataset.bulk, { filter: JSON.parse(bar.dataset.filter) }, { only: button.dataset.only });
     } else if (chosen().length) bulk(button.dataset.bulk, { ids: chosen() });
     else toast("Choose some jobs first, or say that all that fit are meant.", "bad");
   } else if (button.id === "untick") {
@@ -397,14 +413,14 @@ const KEYS = [
   ["j  k", "next and previous row"],
   ["Enter", "open the row"],
   ["x", "choose the row"],
-  ["g then o j d q s w n a", "go to overview, jobs, dead letters, queues, schedules, webhooks, nodes, audit log"],
+  ["g then o j d g q s w n a", "go to overview, jobs, dead letters, groups, queues, schedules, webhooks, nodes, audit log"],
   ["g then e c", "go to settings, access"],
   ["← →", "on a chart: what was when"],
   ["t", "change the colours"],
   ["?", "this help"],
 ];
 const PLACES = {
-  o: "/", j: "/jobs", d: "/dead", q: "/queues", s: "/schedules", w: "/webhooks", n: "/nodes", a: "/events",
+  o: "/", j: "/jobs", d: "/dead", g: "/groups", q: "/queues", s: "/schedules", w: "/webhooks", n: "/nodes", a: "/events",
   e: "/settings", c: "/access",
 };
 let going = false;
@@ -553,6 +569,20 @@ function gone() {
 const FIELDS = "input:not([type=checkbox]), textarea, select";
 const isChanged = (field) => (field.options ? ![...field.selectedOptions].every((one) => one.defaultSelected) : field.value !== field.defaultValue);
 
+// Of a drawing that stands as it did only what has changed is put anew; says whether it does.
+function patched(piece, made) {
+  const { frame } = piece.dataset;
+  const [old, fresh] = [piece, made].map((one) => [...one.querySelectorAll("[data-part]")]);
+  if (!frame || frame !== made.dataset.frame || old.length !== fresh.length) return false;
+  old.forEach((one, at) => {
+    if (one.isEqualNode(fresh[at])) return;
+    const focused = one.contains(document.activeElement);
+    one.replaceWith(fresh[at]);
+    if (focused) fresh[at].querySelector("a")?.focus({ preventScroll: true });
+  });
+  return true;
+}
+
 // What somebody writes just now is left alone.
 function put(fresh) {
   const current = main.querySelector("[data-row].at")?.dataset.row;
@@ -566,6 +596,8 @@ function put(fresh) {
     }
     const made = document.importNode(other, true);
     localise(made);
+    if (patched(piece, made)) continue;
+    if (made.dataset.frame) piece.dataset.frame = made.dataset.frame;
     const same = piece.contains(focused) ? [...piece.querySelectorAll("a, button")].indexOf(focused) : -1;
     const scrolled = [...piece.querySelectorAll(".scroll")].map((one) => one.scrollLeft);
     const open = [...piece.querySelectorAll("details[open][id]")].map((one) => one.id);
@@ -643,6 +675,7 @@ function listen() {
 
 localise(document);
 sayHere();
+document.getElementById("here")?.scrollIntoView({ block: "nearest", inline: "center" });
 setInterval(() => localise(document), 10000);
 if (main.querySelector("[data-live]")) {
   listen();
