@@ -1,5 +1,6 @@
 """Fixtures all tests share."""
 
+import gc
 import os
 import signal
 import sys
@@ -47,3 +48,8 @@ def lab(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Lab]:
     url = None if store == "sqlite" else request.getfixturevalue(f"{store}_url")
     with lab_in(tmp_path, url) as lab:
         yield lab
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over what was collected: it stays, and is a lot."""
+    gc.freeze()

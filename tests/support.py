@@ -5,12 +5,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
 from queuectl import Job, Queue, State
+from tests import forks
 
 T = TypeVar("T")
 PATIENCE = 60.0
@@ -40,6 +41,15 @@ def is_gone(pid: int) -> bool:
 def is_asleep(pid: int) -> bool:
     """Tell whether a process or a thread waits for something just now."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
+def children_of(pid: int) -> Sequence[int]:
+    """Return the processes that a process has started: a node's guard, a guard's jobs."""
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    try:
+        return [int(child) for child in path.read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 def processes_with(text: str) -> list[int]:
@@ -81,15 +91,9 @@ class Lab:
 
     def run(self, *args: str, timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
         """Run the command to its end."""
-        return subprocess.run(
-            self.command(*args),
-            env=self.env,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+        done = forks.run(args, env=self.env, cwd=self.folder, timeout=timeout)
+        out, err = done.stdout.decode(), done.stderr.decode()
+        return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 
     def run_shell(self, script: str) -> str:
         """Run a line of shell and return what it prints."""
@@ -155,7 +159,10 @@ class Lab:
         """End everything that is left, by its pid."""
         for process in self.nodes:
             if process.poll() is None:
-                process.send_signal(signal.SIGCONT)
+                # A guard that stands still would end nothing.
+                for pid in (process.pid, *children_of(process.pid)):
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGCONT)
                 process.kill()
             process.wait(PATIENCE)
         wait_for(lambda: not processes_with(str(self.folder)), "all processes of the lab to end")

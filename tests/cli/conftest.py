@@ -7,7 +7,6 @@ import pty
 import signal
 import struct
 import subprocess
-import sys
 import termios
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -19,9 +18,10 @@ import psutil
 import pytest
 
 from queuectl import Queue
+from tests import forks
 from tests.support import PATIENCE, wait_for
 
-COMMAND = str(Path(sys.executable).with_name("queuectl"))
+COMMAND = forks.COMMAND
 LEADER = """told=$1; shift; trap : INT QUIT; "$@"; code=$?
 exec </dev/null >/dev/null 2>&1; read -r _ <"/proc/self/fd/$told"; exit $code"""
 """What leads the session on a terminal, as a shell does: when its leader ends, a terminal hangs up,
@@ -86,15 +86,8 @@ class Cli:
 
     def run(self, *args: str, input: bytes | str = b"", timeout: float = PATIENCE) -> Result:
         """Run the command to its end."""
-        done = subprocess.run(
-            [COMMAND, *args],
-            env=self.env,
-            cwd=self.folder,
-            input=input.encode() if isinstance(input, str) else input,
-            capture_output=True,
-            timeout=timeout,
-            check=False,
-        )
+        given = input.encode() if isinstance(input, str) else input
+        done = forks.run(args, env=self.env, cwd=self.folder, input=given, timeout=timeout)
         return Result(done.returncode, done.stdout, done.stderr)
 
     def ok(self, *args: str, input: bytes | str = b"") -> Result:

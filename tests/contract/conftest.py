@@ -16,7 +16,14 @@ import pytest
 from queuectl.store import Store, open_store
 from tests.contract.actors import SqliteClient
 from tests.contract.foreign import MariaDBClient, PostgresClient, ServerClient
-from tests.contract.tools import Client, Engine, assert_counts_are_right, no_client
+from tests.contract.tools import (
+    DAY,
+    Client,
+    Engine,
+    a_node,
+    assert_counts_are_right,
+    no_client,
+)
 from tests.contract.toy.store import Toy
 
 ENGINES = (
@@ -133,3 +140,10 @@ def client(store: Store, url: str, engine: Engine) -> Iterator[Client]:
     client = engine.client(url)
     yield client
     client.close()
+
+
+@pytest.fixture
+def two_nodes(store: Store) -> None:
+    """Two nodes that may claim."""
+    a_node(store, "node-1", lease=10 * DAY)
+    a_node(store, "node-2", lease=10 * DAY)

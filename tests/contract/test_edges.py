@@ -19,13 +19,11 @@ from queuectl.store import Store
 from queuectl.store import edges as module
 from queuectl.store.contract import Decision, Edit, Restore, Topic
 from queuectl.values import replace
+from tests.contract.ends import LATER, at_once, end, finish_each
 from tests.contract.tools import (
-    DAY,
-    HOUR,
     NOW,
     SECOND,
     Client,
-    a_node,
     add,
     apply,
     ask_cancel,
@@ -42,23 +40,7 @@ from tests.contract.tools import (
     the,
 )
 
-LATER = NOW + HOUR
-GIVE_UP = Policy(max_retries=0, max_crashes=1)
-
-
-@pytest.fixture(autouse=True)
-def nodes(store: Store) -> None:
-    """Two nodes that may claim."""
-    a_node(store, "node-1", lease=10 * DAY)
-    a_node(store, "node-2", lease=10 * DAY)
-
-
-def end(store: Store, id: str, outcome: Outcome | None = None, *, now: int = LATER) -> Job:
-    """Claim the next job, which must have this id, and end its run."""
-    job = take_one(store, now=now)
-    assert job.id == id
-    assert finish(store, [ended(job, outcome, now=now, policy=GIVE_UP)]) == []
-    return the(store, id)
+pytestmark = pytest.mark.usefixtures("two_nodes")
 
 
 def retry(store: Store, id: str, *, now: int = LATER) -> Job:
@@ -463,14 +445,7 @@ class TestRaces:
             add(store, f"c{n}", after=(f"a{n}", f"b{n}"), priority=-1)
         first = take(store, 20)
         second = take(store, 20, node="node-2")
-        threads = [
-            Thread(target=_finish_each, args=(store, first)),
-            Thread(target=_finish_each, args=(other, second)),
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(lambda: finish_each(store, first), lambda: finish_each(other, second))
         found = states(store)
         assert [id for id in found if id[0] == "c" and found[id] != State.PENDING] == []
 
@@ -640,11 +615,6 @@ def settle(store: Store) -> None:
     """Go on until all children are told."""
     while store.jobs.settle():
         continue
-
-
-def _finish_each(store: Store, jobs: list[Job]) -> None:
-    for job in jobs:
-        assert finish(store, [ended(job, now=LATER)]) == []
 
 
 def _cancel_by_hand(store: Store, id: str) -> str:

@@ -1,6 +1,5 @@
 """Jobs that are waited for together: how they are counted, and when a group is over, once."""
 
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -8,16 +7,15 @@ import pytest
 from queuectl.errors import BadJobError, NotFoundError, StateError
 from queuectl.facts import Edge, Event, Group
 from queuectl.filter import Filter
-from queuectl.job import Exited, Job, NewJob, Outcome, State
+from queuectl.job import Exited, NewJob, Outcome, State
 from queuectl.lifecycle import Policy, cancelled, finished, in_line, retried
 from queuectl.store import Store
 from queuectl.store import counting as module
 from queuectl.store.contract import Decision, Restore
+from tests.contract.ends import GIVE_UP, LATER, at_once, end, finish_each
 from tests.contract.tools import (
     DAY,
-    HOUR,
     NOW,
-    a_node,
     add,
     apply,
     ended,
@@ -31,23 +29,7 @@ from tests.contract.tools import (
     the,
 )
 
-LATER = NOW + HOUR
-GIVE_UP = Policy(max_retries=0)
-
-
-@pytest.fixture(autouse=True)
-def nodes(store: Store) -> None:
-    """Two nodes that may claim."""
-    a_node(store, "node-1", lease=10 * DAY)
-    a_node(store, "node-2", lease=10 * DAY)
-
-
-def end(store: Store, id: str, outcome: Outcome | None = None) -> Job:
-    """Claim the next job, which must have this id, and end its run."""
-    job = take_one(store, now=LATER)
-    assert job.id == id
-    assert finish(store, [ended(job, outcome, now=LATER, policy=GIVE_UP)]) == []
-    return the(store, id)
+pytestmark = pytest.mark.usefixtures("two_nodes")
 
 
 def by_hand(store: Store, id: str, to: Any) -> None:
@@ -180,14 +162,7 @@ class TestCounting:
             add(store, f"b{n}", group=f"g{n}")
             add(store, f"c{n}", after_group=(f"g{n}",), priority=-1)
         first, second = take(store, 20), take(store, 20, node="node-2")
-        threads = [
-            Thread(target=_finish_each, args=(store, first)),
-            Thread(target=_finish_each, args=(other, second)),
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(lambda: finish_each(store, first), lambda: finish_each(other, second))
         found = store.groups.named([f"g{n}" for n in range(20)])
         assert {(one.open, one.completed, one.rounds) for one in found} == {(0, 2, 1)}
         assert {state for id, state in states(store).items() if id[0] == "c"} == {State.PENDING}
@@ -279,10 +254,11 @@ class TestWaitingForGroups:
     def test_one_that_is_repaired(self, store: Store) -> None:
         add(store, "a", group="g")
         add(store, "c", after_group=("g",))
-        end(store, "a", Exited(1))
+        assert end(store, "a", Exited(1)).state == State.DEAD
+        assert the(store, "c").state == State.BLOCKED
         by_hand(store, "a", retried(LATER))
-        end(store, "a")
-        end(store, "c")
+        assert end(store, "a").state == State.COMPLETED
+        assert end(store, "c").state == State.COMPLETED
 
     def test_one_that_isnt_there(self, store: Store) -> None:
         with pytest.raises(NotFoundError, match="no group 'g' for c to wait for"):
@@ -343,9 +319,11 @@ class TestWaitingForGroups:
         add(store, "last", after_group=("g",), priority=9)
         job = take_one(store)
         add(store, "b", group="g", after=("a",))
-        finish(store, [ended(job, now=LATER)])
+        assert finish(store, [ended(job, now=LATER)]) == []
+        assert states(store) == {"a": "completed", "b": "pending", "last": "blocked"}
         end(store, "b")
-        end(store, "last")
+        assert end(store, "last").state == State.COMPLETED
+        assert counts(store) == {"jobs": 2, "completed": 2}
 
 
 class TestStopping:
@@ -432,8 +410,3 @@ class TestTidying:
         assert len(store.groups.newest(9)) == 2
         store.tidy(now=LATER + DAY + 1)
         assert [one.name for one in store.groups.newest(9)] == ["g"]
-
-
-def _finish_each(store: Store, jobs: list[Job]) -> None:
-    for job in jobs:
-        assert finish(store, [ended(job, now=LATER)]) == []

@@ -1,7 +1,7 @@
 """Jobs that need something of their node: who gets them, and for whom room is kept."""
 
 from collections.abc import Callable, Sequence
-from threading import Thread
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from queuectl.precedence import order_of
 from queuectl.resources import Holding, Stock, needs_of, read_resources
 from queuectl.store import Store
 from queuectl.store.contract import Over, Turned
+from tests.contract.ends import at_once
 from tests.contract.tools import (
     HOUR,
     NOW,
@@ -419,11 +420,7 @@ class TestSideBySide:
         def mine(node: Node) -> list[Any]:
             return [use for use in node.store.runs.using() if use.node == node.id]
 
-        threads = [Thread(target=work, args=(node,)) for node in nodes]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(*(partial(work, node) for node in nodes))
         names = [job.id for jobs in got.values() for job in jobs]
         assert sorted(names) == [f"j{n:02}" for n in range(60)]
         assert kept(store) == {}

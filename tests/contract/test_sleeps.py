@@ -19,7 +19,6 @@ from tests.contract.tools import (
     NOW,
     SECOND,
     Client,
-    a_node,
     add,
     apply,
     ended,
@@ -33,18 +32,12 @@ from tests.contract.tools import (
     tired,
 )
 
+pytestmark = pytest.mark.usefixtures("two_nodes")
 LATER = NOW + HOUR
 AT_ONCE = Policy(retry_delay=0, max_backoff=0)
 TWO_DAYS = Wish(step="sleep 2d", numbered=True, wait=2 * DAY)
 PAID = Wish(step="await paid", numbered=True, awaits="paid")
 SOON = Wish(step="await paid", numbered=True, awaits="paid", wait=HOUR)
-
-
-@pytest.fixture(autouse=True)
-def nodes(store: Store) -> None:
-    """Two nodes that may claim."""
-    a_node(store, "node-1", lease=10 * DAY)
-    a_node(store, "node-2", lease=10 * DAY)
 
 
 def run_of(job: Job) -> RunId:

@@ -5,7 +5,7 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -158,15 +158,6 @@ class Arena(Lab):
             enqueuer.process.kill()
             enqueuer.process.wait()
         super().close()
-
-
-def children_of(pid: int) -> Sequence[int]:
-    """Return the processes that a process has started: a node's guard, a guard's jobs."""
-    path = Path(f"/proc/{pid}/task/{pid}/children")
-    try:
-        return [int(child) for child in path.read_text().split()]
-    except (FileNotFoundError, ProcessLookupError):
-        return []
 
 
 @contextmanager

@@ -16,12 +16,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
-from tests.faults.arena import Arena, children_of
+from tests.faults.arena import Arena
 from tests.servers import QUEUECTL, Login
 from tests.servers.install import program
 from tests.servers.mariadb import MariaDB
 from tests.servers.postgres import Postgres
-from tests.support import is_gone, wait_for
+from tests.support import children_of, is_gone, wait_for
 
 SUBNET = "10.213.7"
 SERVER = f"{SUBNET}.1"

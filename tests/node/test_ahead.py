@@ -12,8 +12,7 @@ import pytest
 from queuectl import State
 from queuectl.job import Job
 from tests.contract.tools import forget
-from tests.faults.arena import children_of
-from tests.support import Eager, Lab, wait_for
+from tests.support import Eager, Lab, children_of, wait_for
 
 
 class EagerLab(Eager, Lab):

@@ -13,7 +13,7 @@ import pytest
 
 from queuectl import State
 from queuectl.inventory import find_gpus
-from tests.support import Lab, lab_in, wait_for
+from tests.support import PATIENCE, Lab, lab_in, wait_for
 
 TELL = 'echo "$CUDA_VISIBLE_DEVICES|$QUEUECTL_GPU|$QUEUECTL_CPU|$QUEUECTL_MEM"'
 HOLD = """\
@@ -225,7 +225,7 @@ class TestSurvives:
         lab.node("--resources", "cpu=2")
         wait_for(lambda: is_state(lab, "large", State.COMPLETED), "the large one to run elsewhere")
         open_gate(lab, "a")
-        assert first.wait(20) == 0
+        assert first.wait(PATIENCE) == 0
 
     def test_who_comes_after_a_node_that_was_killed_waits_for_its_runs(self, any_lab: Lab) -> None:
         """What the dead one's runs had is theirs until they are gone, whoever ends them."""

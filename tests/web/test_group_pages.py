@@ -173,8 +173,12 @@ class TestOneGroup:
         fields = page.inner_text("dl.fields")
         for text in ("not yet", "last", "no number of dead jobs"):
             assert text in fields
+        page.click("nav.views >> text=Graph")
+        page.wait_for_selector("#drawing")
+        assert page.locator("#drawing [data-part]").count() > 0
+        page.locator("main p.sub a").last.click()
         page.click("a:has-text('3 blocked')")
-        page.wait_for_selector("tbody tr")
+        page.wait_for_selector("h1:has-text('Jobs')")
         assert page.locator("tbody tr").count() == 3
         assert page.input_value("input[name=group]") == stuck
         seen.check()
@@ -216,6 +220,18 @@ class TestOneGroup:
         assert lab.queue.get("extract").state == State.PENDING
         page.wait_for_selector("#head:not(:has-text('Retry what is dead'))")
         seen.check()
+
+    def test_a_root_cause_that_is_in_no_group_is_repaired_from_it(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        lab.queue.enqueue("exit 3", id="elsewhere", max_retries=0)
+        lab.queue.enqueue("true", id="kept", group="g", after="elsewhere")
+        run_all(lab)
+        sign_in(page, server)
+        go(page, server, "/groups/g")
+        assert "Retry what is dead" not in page.inner_text("#head")
+        page.click("button:has-text('Retry elsewhere')")
+        wait_for(lambda: lab.queue.get("elsewhere").state == State.PENDING, "it is in line")
 
     def test_one_that_was_stopped_says_so(self, page: Page, lab: Lab, server: Server) -> None:
         lab.queue.enqueue_many(["exit 3"] * 2, group="g", max_fails=2, max_retries=0)

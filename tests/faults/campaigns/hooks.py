@@ -12,9 +12,9 @@ from collections import Counter
 from typing import Any
 
 from queuectl import Job, State
-from tests.faults.arena import Arena, children_of
+from tests.faults.arena import Arena
 from tests.faults.campaign import SQLITE, campaign
-from tests.support import wait_for
+from tests.support import children_of, wait_for
 
 WORKERS = 4
 NODES = 3

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from queuectl import Job, State
-from tests.faults.arena import Arena, children_of
+from tests.faults.arena import Arena
 from tests.faults.campaign import SQLITE, campaign
-from tests.support import wait_for
+from tests.support import children_of, wait_for
 
 GRACE_MS = 300
 OVER = (State.COMPLETED, State.DEAD, State.CANCELLED)

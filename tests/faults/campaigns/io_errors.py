@@ -15,11 +15,11 @@ from threading import Lock
 from queuectl import Queue
 from queuectl.errors import QueuectlError
 from tests.faults import checker
-from tests.faults.arena import OPEN, SETTINGS, Arena, children_of
+from tests.faults.arena import OPEN, SETTINGS, Arena
 from tests.faults.campaign import SQLITE, Report, campaign
 from tests.faults.ledger import Ledger
 from tests.servers.install import program
-from tests.support import wait_for
+from tests.support import children_of, wait_for
 
 ERRORS = ("EIO", "ENOSPC")
 CALLS = (

@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable
 from itertools import pairwise
 
-from tests.faults.arena import Arena, Enqueuer, children_of
+from tests.faults.arena import Arena, Enqueuer
 from tests.faults.campaign import SQLITE, campaign
 from tests.faults.checker import runs_beyond_one
 from tests.faults.ledger import Run, uptime
+from tests.support import children_of
 
 WORKERS = 4
 NODES = 3

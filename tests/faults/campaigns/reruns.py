@@ -11,12 +11,12 @@ import time
 from contextlib import suppress
 from subprocess import Popen
 
-from tests.faults.arena import Arena, children_of
+from tests.faults.arena import Arena
 from tests.faults.campaign import campaign, percentile
 from tests.faults.gate import Gate
 from tests.faults.kernel import live_runs, uptime
 from tests.faults.losses import Loss, spread
-from tests.support import is_gone, wait_for
+from tests.support import children_of, is_gone, wait_for
 
 
 @campaign(

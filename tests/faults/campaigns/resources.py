@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from subprocess import Popen
 
-from tests.faults.arena import Arena, children_of
+from tests.faults.arena import Arena
 from tests.faults.campaign import campaign
-from tests.support import wait_for
+from tests.support import children_of, wait_for
 
 MACHINES: Mapping[str, Mapping[str, float]] = {
     "a": {"cpu": 4, "mem": 8},

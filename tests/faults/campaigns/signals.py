@@ -33,10 +33,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from tests.faults.arena import Arena, children_of
+from tests.faults.arena import Arena
 from tests.faults.campaign import campaign, percentile
 from tests.faults.ledger import Run, uptime
-from tests.support import PATIENCE, is_gone
+from tests.support import PATIENCE, children_of, is_gone
 
 AT_ONCE = 5
 """So many nodes live at the same time."""

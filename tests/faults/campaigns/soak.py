@@ -19,9 +19,9 @@ from typing import Any
 
 from queuectl import State
 from queuectl.errors import NotFoundError, StateError
-from tests.faults.arena import OPEN, Arena, children_of
+from tests.faults.arena import OPEN, Arena
 from tests.faults.campaign import SQLITE, campaign
-from tests.support import wait_for
+from tests.support import children_of, wait_for
 
 WORKERS = 8
 RETENTION = 60

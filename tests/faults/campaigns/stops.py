@@ -28,9 +28,9 @@ from random import Random
 from subprocess import Popen
 
 from queuectl import Attempt, Job, State
-from tests.faults.arena import Arena, Enqueuer, children_of
+from tests.faults.arena import Arena, Enqueuer
 from tests.faults.campaign import campaign
-from tests.support import wait_for
+from tests.support import children_of, wait_for
 
 WORKERS = 2
 """So many workers each victim has."""

@@ -12,8 +12,9 @@ from collections import Counter
 from subprocess import Popen
 
 from queuectl.job import State
-from tests.faults.arena import Arena, children_of
+from tests.faults.arena import Arena
 from tests.faults.campaign import campaign
+from tests.support import children_of
 
 NODES, WORKERS = 2, 3
 AT_ONCE = 400
