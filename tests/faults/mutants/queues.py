@@ -19,7 +19,7 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         name="limits-slot-kept",
         broken="The end of a run brings back nobody who waits for its key.",
-        edits=[Edit(old="left=[end.job for end in some],", new="left=[],")],
+        edits=[Edit(old="left=[end.job for end in ends],", new="left=[],")],
         tests=[f"{LIMITS}::TestAtOnce"],
     ),
     Mutant(
