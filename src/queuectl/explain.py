@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NAMED = 3
 """Jobs that a reason names, of many."""
-MEANT = 100
+MEANT = 1_000
 """Jobs that a reason has the ids of."""
 
 

@@ -465,9 +465,12 @@ class TestLease:
 
     def test_extension_keeps_runs_alive(self, guard: Harness) -> None:
         clock = time.CLOCK_MONOTONIC
-        guard.tell("lease", clock, time.monotonic() + 0.5)
-        run = guard.shell("sleep 1.5")
-        guard.tell("lease", clock, time.monotonic() + 60)
+        first = time.monotonic() + 2.0
+        guard.tell("lease", clock, first)
+        run = guard.shell("while [ ! -e go ]; do sleep 0.02; done")
+        guard.tell("lease", clock, first + 60)
+        until(lambda: time.monotonic() > first + 0.1)
+        (guard.folder / "go").touch()
         assert guard.end(run).how == "exited"
 
 

@@ -18,7 +18,7 @@ from queuectl.node.lease import Lease
 from queuectl.settings import Settings
 from queuectl.store import Store, open_store
 from tests.contract.tools import a_node, forget
-from tests.support import wait_for
+from tests.support import PATIENCE, wait_for
 
 if TYPE_CHECKING:
     from queuectl.guard.wire import Message
@@ -127,22 +127,29 @@ class Slow:
         self.store = store
         self.nodes = self
         self.clock = store.clock
-        self.let_through = Event()
+        self.asked, self.let_through = Event(), Event()
 
     def renew(self, node: str, **values: Any) -> bool:
         done = self.store.nodes.renew(node, **values)
+        self.asked.set()
         self.let_through.wait()
         return done
 
 
-def test_a_second_answer_that_is_too_late_does_not_end_the_outage(store: Store) -> None:
+def test_a_second_answer_that_is_too_late_does_not_end_the_outage(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The runs were ended for want of a lease by then, whatever else was renewed meanwhile."""
-    watch = Watch(store, lease=600, heartbeat=100)
+    now = leases.read(CLOCK_MONOTONIC)
+    monkeypatch.setattr(leases, "read", lambda _clock: now)
+    watch = Watch(store, lease=HOUR, heartbeat=100)
     with closing(open_store(store.url)) as other:
         slow: Any = Slow(other)
         thread = Thread(target=watch.lease._try, args=[slow])
         thread.start()
-        wait_for(lambda: watch.lease.ends_runs, "the end of the runs")
+        assert slow.asked.wait(PATIENCE)
+        now += HOUR - 1
+        assert watch.lease.ends_runs
         assert watch.lease._try(store)
         assert watch.lease.outage
         slow.let_through.set()

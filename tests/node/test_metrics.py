@@ -7,6 +7,7 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,10 @@ def value(told: Told, name: str, **labels: str) -> float:
     return told.get((name, frozenset(labels.items())), 0)
 
 
+def _runs(at: tuple[str, int], outcome: str) -> float:
+    return value(told(at), "queuectl_node_runs_total", outcome=outcome)
+
+
 def raw(at: tuple[str, int], data: bytes) -> bytes:
     """Send bytes, and return all that comes back until the other side is done."""
     with socket.create_connection(at, timeout=PATIENCE) as connection:
@@ -101,7 +106,9 @@ def test_a_node_tells_of_itself_and_its_queue(any_lab: Lab) -> None:
         lab.wait_state(id, State.DEAD)
     lab.wait_state(running, State.PROCESSING)
     at = address(lab)
-    wait_for(lambda: value(told(at), "queuectl_node_runs_total", outcome="timed out"), "the end")
+    for outcome, many in (("success", 3), ("exited", 1), ("timed out", 1)):
+        runs = partial(_runs, at, outcome)
+        wait_for(lambda runs=runs, many=many: runs() == many, "the ends")  # type: ignore[misc]
     found = told(at)
     assert value(found, "queuectl_jobs", queue="mail", state="completed") == 3
     assert value(found, "queuectl_jobs", queue="default", state="processing") == 1

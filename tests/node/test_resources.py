@@ -12,7 +12,7 @@ import pytest
 
 from queuectl import State
 from queuectl.inventory import find_gpus
-from tests.support import Lab, lab_in, wait_for
+from tests.support import PATIENCE, Lab, lab_in, wait_for
 
 TELL = 'echo "$CUDA_VISIBLE_DEVICES|$QUEUECTL_GPU|$QUEUECTL_CPU|$QUEUECTL_MEM"'
 HOLD = """\
@@ -224,7 +224,7 @@ class TestSurvives:
         lab.node("--resources", "cpu=2")
         wait_for(lambda: is_state(lab, "large", State.COMPLETED), "the large one to run elsewhere")
         open_gate(lab, "a")
-        assert first.wait(20) == 0
+        assert first.wait(PATIENCE) == 0
 
 
 class TestSeen:

@@ -225,7 +225,10 @@ def test_the_graph_of_a_group_opens_at_a_root_cause_or_where_it_begins(
         is_across = 0 <= place["x"] <= WIDE["width"] - place["width"]
         return is_across and 0 <= place["y"] <= WIDE["height"] - place["height"]
 
-    go(page, server, "/groups/g/graph?fold=false")
+    go(page, server, "/groups/g")
+    page.click("a:text-is('Graph')")
+    page.click("a:has-text('Draw each job by itself')")
+    page.wait_for_url(lambda url: url.endswith("/groups/g/graph?fold=false"))
     assert is_seen("r")
     lab.node("--drain", count=4).wait(60)
     go(page, server, "/groups/g/graph?fold=false")
@@ -293,7 +296,7 @@ def test_several_root_causes_are_retried_by_one_click(page: Page, lab: Lab, serv
     node.wait(60)
     sign_in(page, server)
     go(page, server, "/jobs/z")
-    page.click("button:has-text('Retry all 6')")
+    page.click("#head button:has-text('Retry 6 jobs')")
     page.click("dialog button:has-text('Retry 6 jobs')")
     page.wait_for_selector(".toast:has-text('6 jobs back in line.')")
     assert {lab.queue.get(id).state for id in ids} == {State.PENDING}

@@ -314,7 +314,7 @@ class TestJobPage:
             lab.wait_state(id, State.DEAD)
         for path in ("/jobs/z", "/jobs/z/graph"):
             page = shown(pages, path)
-            assert "Retry all 7</button>" in page, path
+            assert "Retry 7 jobs</button>" in page, path
             (said,) = re.findall(r'data-ids="([^"]*)"', page)
             assert sorted(re.findall(r"bad\d", unescape(said))) == ids
             assert "and 2 more" in page

@@ -392,6 +392,14 @@ FROM unnest(CAST(:seqs AS bigint[])) AS p (seq) CROSS JOIN LATERAL (
 ) AS e LIMIT :limit
 """
 
+# Tell some children of a parent, each by its key: of a list, the planner would go through all of
+# the parent's edges and through the list for each of them.
+SETTLE_EDGES = """
+UPDATE {edges} SET came_to = :state, met = :met
+FROM unnest(CAST(:seqs AS bigint[])) AS c (seq)
+WHERE {edges}.child = c.seq AND {edges}.parent = :parent
+"""
+
 # -- by hand --------------------------------------------------------------------
 
 # Apply transitions to jobs that don't run, if they are still as they were read. What is put in line

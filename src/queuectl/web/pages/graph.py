@@ -13,7 +13,7 @@ from queuectl.lineage import Blockage, Graph, blockage
 from queuectl.report import relative_dict
 from queuectl.web.call import Call
 from queuectl.web.pages.page import Pages
-from queuectl.web.pages.sketch import SIGNS, WANTED, path_of, sketch, state_of
+from queuectl.web.pages.sketch import SIGNS, WANTED, path_of, path_of_group, sketch, state_of
 from queuectl.web.pages.words import cut, part, query
 from queuectl.web.route import Param
 from queuectl.web.schemas import FLAG
@@ -177,7 +177,7 @@ def _told(one: Mapping[str, Any], waiting: str) -> dict[str, Any]:
     """Describe a relative as a row of a table, and whether it keeps the one that waits."""
     state = one["state"] or ("open" if one["group"] else "gone")
     if one["group"]:
-        path = f"/groups/{part(one['id'])}/graph"
+        path = path_of_group(one["id"])
     else:
         path = f"/jobs/{part(one['id'])}" if one["state"] else ""
     if one["met"] or waiting in FINISHED:

@@ -12,7 +12,7 @@ from queuectl.folding import Box, Folded, Tie
 from queuectl.layering import Layout, laid_out
 from queuectl.lineage import Node
 from queuectl.values import dataclass
-from queuectl.web.pages.words import cut, part
+from queuectl.web.pages.words import cut, part, query
 
 WIDTH, HEIGHT = 208, 58
 """Of a box."""
@@ -165,8 +165,15 @@ def state_of(node: Node) -> str:
 def path_of(node: Node) -> str:
     """Return the page that a node leads to; nothing if it has none."""
     if node.is_group:
-        return f"/groups/{part(node.id.removeprefix('group '))}/graph"
+        return path_of_group(node.id.removeprefix("group "))
     return "" if node.state is None else f"/jobs/{part(node.id)}"
+
+
+def path_of_group(name: str) -> str:
+    """Return where the graph of a group is, or its jobs if no path could name it."""
+    return (
+        f"/jobs{query({'group': name})}" if name in (".", "..") else f"/groups/{part(name)}/graph"
+    )
 
 
 def _box(at: int, box: Box, layout: Layout, about: str, unfolded: str) -> Drawn:

@@ -86,14 +86,16 @@ def brief(text: str) -> str:
 
 def cut(text: str, columns: int) -> str:
     """Write a text on one line of so many columns, without what can't be seen."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * columns]).split())
-    width, fits = 0, 0
+    shown = text[: 4 * columns]
+    line = " ".join("".join(c if c.isprintable() else " " for c in shown).split())
+    width, kept = 0, 0
     for letter in line:
         width += 2 if east_asian_width(letter) in "WF" else 1
         if width > columns:
-            return line[: max(fits - 1, 0)] + "…"
-        fits += 1
-    return line if len(text) <= 4 * columns else f"{line[: fits - 1]}…"
+            return f"{line[:kept]}…"
+        # As much as leaves room for the dots.
+        kept += width < columns
+    return line if shown == text else f"{line[:kept]}…"
 
 
 def sentence(text: str) -> str:
