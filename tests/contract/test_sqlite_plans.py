@@ -217,6 +217,29 @@ def test_a_listing_by_type_reads_no_further_than_its_last_job(unhandled: SqlStor
     assert 0 < steps < 20_000
 
 
+GROUPED = 20_000
+
+
+def test_those_of_groups_that_run_are_found_past_all_that_wait(tmp_path: Path) -> None:
+    steps = 0
+
+    def note(event: dict[str, Any]) -> None:
+        nonlocal steps
+        steps += event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
+
+    with closing(open_file(str(tmp_path / "queue.db"), create=True)) as store:
+        a_node(store)
+        store.jobs.enqueue([NewJob(command="true", group="g")] * GROUPED, now=NOW)
+        take(store, 3)
+        raw(store).trace_v2(apsw.SQLITE_TRACE_PROFILE, note)
+        try:
+            assert store.groups.running() == {"g": 3}
+            assert store.groups.children("g", limit=9) == []
+        finally:
+            raw(store).trace_v2(0, None)
+    assert 0 < steps < 1_000
+
+
 class TestSteps:
     """SQLite counts the rows that a statement steps over in a full scan, and all its work."""
 
