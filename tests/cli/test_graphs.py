@@ -429,11 +429,52 @@ class TestFiles:
             ("a: 5", "graph.yml, line 1: a job must be a command, or fields"),
             ("just text", "graph.yml: it must be a list of jobs, or names with a job each."),
             ("a: {name: b, command: x}", "graph.yml, line 1: it has two names, 'a' and 'b'."),
+            ("1: x\n0x1: y", "graph.yml, line 2: the name '0x1' comes twice."),
+            ("true: x\nyes: y", "graph.yml, line 2: the name 'yes' comes twice."),
+            ("'True': x\ntrue: y", "graph.yml, line 2: the name 'true' comes twice."),
+            ("a:\n  env: {A: x,\n    A: y}", "graph.yml, line 3: the name 'A' comes twice."),
+            ("b: x\na: !!int ''", "graph.yml, line 2: invalid YAML: '' can't be read as int."),
+            ("a: !!timestamp abc", "graph.yml, line 1: invalid YAML: 'abc' can't be read as times"),
+            ("a: {command:\n !!bool abc}", "graph.yml, line 2: invalid YAML: 'abc' can't be read"),
+            ("!!bool abc: x", "graph.yml, line 1: invalid YAML: 'abc' can't be read as bool."),
+            ("b: x\na: !!bool {=: abc}", "graph.yml, line 2: invalid YAML: a value isn't what it"),
+            ("a: !!int [1]", "graph.yml, line 1: invalid YAML: expected a scalar node"),
+            ("a: &a\n  after: [*a]", "graph.yml, line 1: it contains itself."),
+            ("? [a]\n: x", "graph.yml, line 1: a name must be a text."),
         ],
     )
     def test_what_is_wrong_with_yaml(self, cli: Cli, text: str, why: str) -> None:
         (cli.folder / "graph.yml").write_text(text)
         assert why in cli.refused("enqueue", "--graph", "graph.yml", code=2)
+
+    def test_what_a_job_says_itself_outranks_what_it_merges(self, cli: Cli) -> None:
+        lines = [
+            "d: &d {command: x, timeout: 5, priority: 2}",
+            "a:",
+            "  <<: *d",
+            "  command: y",
+            "b:",
+            "  <<: [{priority: 3}, *d]",
+            "  timeout: 6",
+        ]
+        (cli.folder / "graph.yml").write_text("\n".join(lines))
+        jobs = cli.ok("enqueue", "--graph", "graph.yml", "--dry-run", "--json").json["jobs"]
+        assert [(job["command"], job["timeout"], job["priority"]) for job in jobs] == [
+            ("x", 5, 2),
+            ("y", 5, 2),
+            ("x", 6, 3),
+        ]
+
+    def test_few_lines_of_yaml_cannot_stand_for_more_than_fits(self, cli: Cli) -> None:
+        merges = [f"a{n}: &a{n}\n  <<: [*a{n - 1}, *a{n - 1}]" for n in range(1, 40)]
+        lists = [f"a{n}: &a{n}\n  after: [*a{n - 1}, *a{n - 1}]" for n in range(1, 40)]
+        for lines, why in (
+            (merges, "graph.yml, line 36: the file merges more than 1,000,000 fields."),
+            (lists, "with its aliases, it has more than 100,000 values."),
+        ):
+            text = "\n".join(["a0: &a0 {command: x}", *lines])
+            (cli.folder / "graph.yml").write_text(text)
+            assert why in cli.refused("enqueue", "--graph", "graph.yml", "--dry-run", code=2)
 
     @pytest.mark.parametrize(
         ("args", "why"),
