@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from queuectl.cli.command import Command, meant_option, no_such_option
+from queuectl.cli.options import check_not_empty
 from queuectl.errors import UsageError
 from queuectl.fields import REQUESTED
 
@@ -125,6 +126,7 @@ def follower(command: str | None, fields: dict[str, Any]) -> dict[str, Any] | No
     """Return the request for what runs when the group of these jobs is over, if that is asked."""
     if command is None:
         return None
+    check_not_empty("--on-done", command)
     if fields.get("group") is None:
         raise click.UsageError("--on-done is about a group; give --group NAME, too")
     from queuectl.groups import following
@@ -164,6 +166,9 @@ def check_one_command(text: Sequence[str]) -> None:
 def given_fields(flags: dict[str, Any]) -> dict[str, Any]:
     """Return the fields that the options give."""
     given = {name: value for name, value in flags.items() if value not in (None, ())}
+    for name in ("needs", "requires"):
+        for text in given.get(name, ()):
+            check_not_empty(f"--{name}", text, "say none if there is to be none")
     if finals := given.pop("finals", ()):
         given["after"] = [*given.get("after", ()), *(f"{id}:any" for id in finals)]
     if "tags" in given:
