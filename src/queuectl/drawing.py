@@ -23,13 +23,17 @@ _COLOURS = {
 }
 """The colours in which states are drawn: what is inside, and the border."""
 LONGEST_LABEL = 60
+DEEPEST = 20
+"""Levels of a tree that are indented: a chain of thousands would be gigabytes of indentation."""
 
 
 class Line(NamedTuple):
     """A line of a tree."""
 
     branch: str
-    """The lines that lead to a job from those above it."""
+    """The lines that lead to a job from those above it, or where that is too deep, its level."""
+    level: int
+    """Below how many others it stands."""
     node: Node
     wanted: str
     """How the job above it has to end, if that isn't `ok`."""
@@ -41,6 +45,7 @@ def tree(graph: Graph) -> Iterator[Line]:
     """Yield the lines of a tree: each job stands below one that it waits for.
 
     One that waits for several stands below the first of them, and is only named below the others.
+    Below the 20th level they aren't indented further, but have their level before them.
     """
     nodes = {node.id: node for node in graph.nodes}
     below: dict[str, list[Link]] = defaultdict(list)
@@ -48,22 +53,25 @@ def tree(graph: Graph) -> Iterator[Line]:
         below[link.parent].append(link)
     waiting = {link.child for link in graph.links}
     # From the last to the first, as what is put there last is taken first.
-    left = [("", "", node, "") for node in reversed(graph.nodes) if node.id not in waiting]
+    left = [("", "", 0, node, "") for node in reversed(graph.nodes) if node.id not in waiting]
     seen: set[str] = set()
     while left:
-        branch, under, node, wanted = left.pop()
+        branch, under, level, node, wanted = left.pop()
         is_again = node.id in seen
-        yield Line(branch, node, wanted, is_again)
+        yield Line(branch, level, node, wanted, is_again)
         if is_again:
             continue
         seen.add(node.id)
         links = below[node.id]
+        level += 1
+        is_deep = level > DEEPEST
         for link in reversed(links):
             is_last = link is links[-1]
             left.append(
                 (
-                    under + ("└─ " if is_last else "├─ "),
-                    under + ("   " if is_last else "│  "),
+                    under + (f"({level}) " if is_deep else "└─ " if is_last else "├─ "),
+                    under + ("" if is_deep else "   " if is_last else "│  "),
+                    level,
                     nodes[link.child],
                     "" if link.wanted == "ok" else link.wanted,
                 )

@@ -376,6 +376,22 @@ class TestFiles:
         assert cli.queue.get(names["check"]).state == State.DEAD
         assert cli.queue.get(names["report"]).queue == "etl"
 
+    def test_a_dry_run_of_a_long_chain_is_short(self, cli: Cli) -> None:
+        jobs = [{"name": f"j{n}", "command": "x"} for n in range(500)]
+        chain = [jobs[0], *({**job, "after": f"j{n}"} for n, job in enumerate(jobs[1:]))]
+        text = "\n".join(map(json.dumps, chain))
+        told = cli.ok("enqueue", "--graph", "-", "--dry-run", input=text)
+        assert len(told.lines) == 200
+        assert told.lines[-1] == f"{' ' * 60}(199) j199  x"
+        assert told.stderr == (
+            "Only the first 200 jobs are shown; --json has all of them.\n"
+            "Would enqueue 500 jobs; nothing was stored.\n"
+        )
+        told = cli.ok(
+            "enqueue", "--graph", "-", "--dry-run", input="\n".join(text.split("\n")[:200])
+        )
+        assert (len(told.lines), "shown" in told.stderr) == (200, False)
+
     def test_it_is_said_which_is_which(self, cli: Cli) -> None:
         told = cli.ok("enqueue", "--graph", "-", input=GRAPH)
         assert re.fullmatch(r"Enqueued 4 jobs in group graph-[a-z2-7]{4}\.", told.lines[0])

@@ -63,7 +63,8 @@ def graph(id: str | None, group: str | None, form: str, limit: int, as_json: boo
 
     In the tree, jobs stand below those that they wait for. One that waits for several stands below
     the first of them, and is only named again below the others. What a job wants of the one above
-    it is said if it isn't that it completes. With --group, it is the jobs of a group.
+    it is said if it isn't that it completes. Below the 20th level, jobs have their level before
+    them in place of more indentation. With --group, it is the jobs of a group.
     """
     if (id is None) == (group is None):
         raise click.UsageError("Give either the id of a job, or --group NAME")
@@ -100,7 +101,7 @@ def _tree(found: "Graph") -> Iterator[str]:
     from queuectl.drawing import tree
 
     most = terminal_width() if is_terminal() else None
-    for branch, node, wanted, is_again in tree(found):
+    for branch, _, node, wanted, is_again in tree(found):
         state = "open" if node.is_group and node.state is None else str(node.state or "gone")
         name = safe(node.id)
         head = f"{branch}{name}{f' [{wanted}]' if wanted else ''} {state}"

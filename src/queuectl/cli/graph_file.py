@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MOST_TOLD = 20
 """Jobs that are told one by one."""
+MOST_SHOWN = 200
+"""Jobs that the tree of a dry run has."""
 YAML = (".yaml", ".yml")
 
 
@@ -160,11 +162,17 @@ def show(found: Plan, *, quiet: bool, as_json: bool) -> int:
     values = list(values_of(found, int(time() * 1000)))
     if as_json:
         return show_values(values, as_json=True, quiet=quiet)
+    shown = 0
     for line in tree(_drawn(found)):
+        shown += not line.is_again
+        if shown > MOST_SHOWN:
+            break
         wanted = f" [{line.wanted}]" if line.wanted else ""
         rest = "(see above)" if line.is_again else line.node.title
         write(safe(f"{line.branch}{line.node.id}{wanted}  {rest}").rstrip())
     if not quiet:
+        if shown > MOST_SHOWN:
+            say(f"Only the first {MOST_SHOWN} jobs are shown; --json has all of them.")
         say(f"Would enqueue {plural(len(values), 'job')}; nothing was stored.")
     return EXIT_DONE
 
