@@ -423,6 +423,11 @@ class TestFiles:
             ('{"name": "a", "after": "b"}', "stdin, line 1: there is no job 'b'"),
             ('{"name": "a"}\n\n{"name": "a"}', "stdin, line 3: the name 'a' is taken by stdin, li"),
             ('{"name": "a", "after": "a"}', "stdin, line 1: 'a' can't wait for itself"),
+            (
+                '{"name": "a", "command": "x", "group": "G1", "after_group": "G2"}\n'
+                '{"name": "b", "command": "y", "group": "G2", "after_group": "G1"}',
+                "a -> group G1 -> b -> group G2 -> a",
+            ),
             ('{"name": "a", "comand": "x"}', "stdin, line 1: Unknown field 'comand'"),
             ('{"name": "a", "command": ""}', "stdin, line 1: "),
             ("[1]", "stdin, element 1: a job must be a JSON object"),
