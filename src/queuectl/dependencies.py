@@ -6,6 +6,7 @@ Pure: a parent has ended, and its child is told. No clock, no store.
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
+from queuectl.errors import shown
 from queuectl.job import State
 
 
@@ -133,6 +134,11 @@ def read_parent(text: str) -> tuple[str, Wanted]:
     if colon and id and wanted in _WANTED:
         return id, Wanted(wanted)
     return text, Wanted.OK
+
+
+def why_unwanted(id: str, wanted: str) -> str:
+    """Say that a job can't be waited for like this: what follows its colon isn't known."""
+    return f"How job {id} has to end is ok, fail or any, not {shown(wanted)}."
 
 
 def comes_however(after: Sequence[str], after_group: Sequence[str]) -> bool:

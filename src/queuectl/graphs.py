@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from queuectl.dependencies import parent_text, read_parent
+from queuectl.dependencies import parent_text, read_parent, why_unwanted
 from queuectl.errors import BadJobError, did_you_mean, shown
 from queuectl.request import LONGEST_ID, check_name
 from queuectl.values import dataclass
@@ -83,6 +83,9 @@ def check_known(plan: Plan, known: Iterable[str]) -> None:
     there = set(known)
     for named, place in plan.outside.items():
         if named not in there:
+            before, _, wanted = named.rpartition(":")
+            if before in plan.names:
+                raise BadJobError(f"{place}: {why_unwanted(before, wanted)}")
             hint = did_you_mean(named, plan.names)
             raise BadJobError(
                 f"{place}: there is no job {shown(named)} to wait for, neither here nor in the"

@@ -65,6 +65,9 @@ class TestEnqueue:
             (("--after", "nobody"), 3, "There is no job 'nobody'"),
             (("--after", "a", "--after", "a:any"), 2, "after names 'a' twice, in two ways"),
             (("--id", "x", "--after", "x"), 3, "There is no job 'x'"),
+            (("--after", "a:foo"), 2, "How job a has to end is ok, fail or any, not 'foo'."),
+            (("--after", "b:foo"), 3, "There is no job 'b:foo'"),
+            (("--finally", "a:x:y"), 3, "There is no job 'a:x:y'"),
             (("--after", "a", "--if-parent-fails", "wait"), 2, "block, cancel, run"),
         ],
     )
@@ -427,6 +430,10 @@ class TestFiles:
                 '{"name": "a", "command": "x", "group": "G1", "after_group": "G2"}\n'
                 '{"name": "b", "command": "y", "group": "G2", "after_group": "G1"}',
                 "a -> group G1 -> b -> group G2 -> a",
+            ),
+            (
+                '{"name": "a", "command": "x"}\n{"command": "y", "after": "a:foo"}',
+                "stdin, line 2: How job a has to end is ok, fail or any, not 'foo'.",
             ),
             ('{"name": "a", "comand": "x"}', "stdin, line 1: Unknown field 'comand'"),
             ('{"name": "a", "command": ""}', "stdin, line 1: "),

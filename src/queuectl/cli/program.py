@@ -11,7 +11,7 @@ import click
 
 from queuectl.cli.command import Command, meant_option, no_such_option
 from queuectl.cli.options import check_not_empty
-from queuectl.errors import UsageError
+from queuectl.errors import NotFoundError, QueuectlError, UsageError
 from queuectl.fields import REQUESTED
 
 if TYPE_CHECKING:
@@ -146,7 +146,24 @@ def name_parents(queue: "Queue", fields: dict[str, Any]) -> None:
     texts = [after] if isinstance(after, str) else after
     if isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts):
         named = map(read_parent, texts)
-        fields["after"] = [parent_text(queue.meant(id).id, wanted) for id, wanted in named]
+        fields["after"] = [parent_text(_parent(queue, id), wanted) for id, wanted in named]
+
+
+def _parent(queue: "Queue", id: str) -> str:
+    """Return the whole id of a job; if only what stands behind its colon is wrong, say that."""
+    try:
+        return queue.meant(id).id
+    except NotFoundError as error:
+        named, colon, wanted = id.rpartition(":")
+        if not colon:
+            raise
+        try:
+            found = queue.meant(named).id
+        except QueuectlError:
+            raise error from None
+        from queuectl.dependencies import why_unwanted
+
+        raise UsageError(why_unwanted(found, wanted)) from None
 
 
 def exact_words() -> Sequence[str] | None:
