@@ -273,10 +273,12 @@ class TestResults:
         assert shown[5].split()[-1] == "b"
 
     def test_odd_values_stay_one_cell(self, cli: Cli) -> None:
-        lines = b'a,b\n"q"\n=1\n\xff\n'
+        lines = b'a,b\n"q"\n=1\n-1\n@x\n\t+y\n\xff\n'
         cli.ok("enqueue", "true {}", "--each-line", "-", "--group", "g", input=lines)
         rows = [*csv.reader(StringIO(cli.ok("results", "--group", "g", "--csv").stdout))]
-        assert [row[2] for row in rows] == ["line", "a,b", '"q"', "=1", "\\xff"]
+        # Letter for letter: nothing is put before what a spreadsheet would take for a formula.
+        raw = ["=1", "-1", "@x", "\t+y"]
+        assert [row[2] for row in rows] == ["line", "a,b", '"q"', *raw, "\\xff"]
 
     def test_what_cannot_be(self, cli: Cli) -> None:
         fill(cli, a="true")
