@@ -122,7 +122,9 @@ def _mermaid_escaped(text: str) -> str:
 
 def _label(node: Node) -> list[str]:
     """Return what is written into the box of a job."""
-    title = " ".join("".join(c if c.isprintable() else " " for c in node.title).split())
+    title = " ".join(
+        "".join(c if c.isprintable() else " " for c in node.titled(LONGEST_LABEL)).split()
+    )
     if len(title) > LONGEST_LABEL:
         title = f"{title[: LONGEST_LABEL - 3]}..."
     state = "open" if node.is_group and node.state is None else str(node.state or "gone")

@@ -104,7 +104,7 @@ def _tree(found: "Graph") -> Iterator[str]:
         state = "open" if node.is_group and node.state is None else str(node.state or "gone")
         name = safe(node.id)
         head = f"{branch}{name}{f' [{wanted}]' if wanted else ''} {state}"
-        rest = "(see above)" if is_again else safe(node.title)
+        rest = "(see above)" if is_again else safe(node.titled())
         if most is not None:
             rest = shorten(rest, max(most - len(head) - 2, 0))
         shown = paint(name, "bold") if node.id == found.id else name

@@ -127,7 +127,7 @@ def _line(line: Line, found: Blockage) -> dict[str, Any]:
         "wanted": line.wanted,
         "is_again": line.is_again,
         "is_root": node.id in found.roots,
-        "title": cut(node.title, LONGEST),
+        "title": cut(node.titled(LONGEST), LONGEST),
     }
 
 
