@@ -7,7 +7,7 @@ be told apart wherever they are listed. Programs read commands and parameters by
 from shlex import quote
 
 from queuectl.job import Job
-from queuectl.parameters import INDEX, LINE, OURS, Parameters, legible, variable_of
+from queuectl.parameters import INDEX, LINE, NAME, OURS, Parameters, legible, variable_of
 
 LONGEST_VALUE = 40
 LONGEST_OWN = 120
@@ -49,8 +49,8 @@ def own_told(title: str, parameters: Parameters, id: str) -> str:
         shown = {name: it for name, it in shown.items() if name == LINE or name not in OURS}
     elif len(shown) > 1:
         shown.pop(INDEX, None)
-    if shown.get("name") == id:
-        del shown["name"]
+    if shown.get(NAME) == id:
+        del shown[NAME]
     left, told = title, set[str]()
     for name in sorted(shown, key=lambda name: name not in title):
         variable = variable_of(name)
