@@ -203,6 +203,24 @@ class TestLooking:
         assert "either the id" in cli.refused("graph", "a", "--group", "night", code=2)
         assert "either the id" in cli.refused("graph", code=2)
 
+    def test_the_root_cause_is_marked(self, cli: Cli) -> None:
+        cli.add("true", "--id", "late", "--queue", "other")
+        cli.add("exit 3", "--id", "root", "--max-retries", "0")
+        fill(cli, "a late root", "b a")
+        assert "root cause" not in cli.ok("graph", "b").stdout
+        cli.ok("worker", "start", "--drain", "--queue", "default")
+        assert cli.ok("graph", "b").lines == [
+            "late pending  true",
+            "└─ a blocked  (see below)",
+            "root dead (root cause)  exit 3",
+            "└─ a blocked  echo a",
+            "   └─ b blocked  echo b",
+        ]
+        assert "\\ndead\\nroot cause" in cli.ok("graph", "b", "--format", "dot").stdout
+        assert "dead<br/>root cause" in cli.ok("graph", "b", "--format", "mermaid").stdout
+        told = cli.on_terminal("graph", "b").stdout
+        assert "\x1b[31mdead\x1b[0m\x1b[1m (root cause)\x1b[0m" in told
+
     def test_states_have_their_colours_on_a_terminal(self, cli: Cli) -> None:
         fill(cli, "r", "a r")
         told = cli.on_terminal("graph", "a").stdout

@@ -229,7 +229,7 @@ def show(found: Plan, *, quiet: bool, as_json: bool) -> int:
         return show_values(values, as_json=True, quiet=quiet)
     for line in tree(_drawn(found)):
         wanted = f" [{line.wanted}]" if line.wanted else ""
-        rest = "(see above)" if line.is_again else line.node.titled()
+        rest = line.where or line.node.titled()
         write(safe(f"{line.branch}{line.node.id}{wanted}  {rest}").rstrip())
     if not quiet:
         say(f"Would enqueue {plural(len(values), 'job')}; nothing was stored.")
