@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from queuectl.changes import REPAIR, Change, cancelling
-from queuectl.dependencies import Wanted, parent_text, read_parent
+from queuectl.dependencies import Wanted, on_done_key, parent_text, read_parent
 from queuectl.enqueueing import MOST_AT_ONCE, Enqueuer, Request
 from queuectl.errors import NotFoundError, UsageError, did_you_mean
 from queuectl.explain import Reason
@@ -197,7 +197,7 @@ class Groups:
 
     def follower(self, name: str) -> Job | None:
         """Return the job that runs when a group is over, if there is one: see `on_done`."""
-        key = unique_key(name)
+        key = on_done_key(name)
         found = (child.job for child in self.children(name))
         return next((job for job in found if job is not None and job.unique_key == key), None)
 
@@ -328,15 +328,10 @@ def following(name: str, what: Request, fields: Mapping[str, Any]) -> dict[str, 
     return {
         **asked,
         "after_group": [parent_text(check_name("group", name), Wanted.ANY)],
-        "unique": unique_key(name),
+        "unique": on_done_key(name),
         "unique_for": ONCE,
         "on_duplicate": OnDuplicate.RETURN.value,
     }
-
-
-def unique_key(name: str) -> str:
-    """Return the unique key of the job that runs when a group is over."""
-    return f"on-done of {name}"
 
 
 def new_name(kind: str) -> str:
