@@ -407,8 +407,9 @@ class Queue:
     ) -> "composing.Stored":
         """Store jobs that name each other by a `name`, in one transaction.
 
-        Names are of this graph alone: each job gets an id, unless it says one. What they wait for
-        are names, or ids, of each other, or ids of jobs that are stored already; a circle, an
+        Names are of this graph alone: each job gets an id, unless it says one, and keeps its name
+        as the parameter `name`, unless that is its id or it says such a parameter. What they wait
+        for are names, or ids, of each other, or ids of jobs that are stored already; a circle, an
         unknown job and a name that comes twice are refused. Keywords hold for all.
         """
         return composing.store_named(self, jobs, fields)

@@ -16,6 +16,7 @@ from queuectl.listing import search
 from queuectl.request import MOST_PARENTS
 from queuectl.scope import is_bounded, reaches
 from queuectl.store.contract import Store, chunks
+from queuectl.titles import own_of
 from queuectl.values import replace
 
 AT_ONCE = 1_000
@@ -432,6 +433,7 @@ def _node(job: Job) -> Node:
         id=job.id,
         state=job.state,
         title=job.title[:LONGEST_TITLE],
+        own=own_of(job),
         queue=job.queue,
         reason=job.reason,
     )
