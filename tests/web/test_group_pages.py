@@ -159,7 +159,7 @@ class TestOneGroup:
         sign_in(page, server)
         go(page, server, of(stuck))
         assert page.title() == f"Group {stuck} · queuectl"
-        assert "1 of 4 jobs done" in page.inner_text("#head")
+        assert "1 of 4 jobs done, stuck: what is left waits" in page.inner_text("#head")
         assert page.locator("#progress .counts li").all_inner_texts() == ["✗1 dead", "‖3 blocked"]
         dead = page.locator("section:has(> h2:text-is('Dead')) tbody tr")
         assert dead.count() == 1

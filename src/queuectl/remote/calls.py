@@ -231,6 +231,10 @@ class Calls(Protocol):
         """Count the jobs of groups that run."""
 
     @reads
+    def stuck_groups(self, names: list[str]) -> list[str]:
+        """Say of which of these groups all that is left waits in vain."""
+
+    @reads
     def roots_of_group(self, name: str) -> Roots:
         """Say what keeps blocked jobs of a group from running."""
 
