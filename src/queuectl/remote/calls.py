@@ -326,7 +326,7 @@ class Calls(Protocol):
 
     @reads
     def hindrances_of_each(self, queues: list[str]) -> dict[str, list[Reason]]:
-        """Say it of each queue by itself."""
+        """Say it of each queue by itself, and which of its jobs no node can run."""
 
     @reads
     def status(self) -> Status:
