@@ -283,7 +283,7 @@ class TestResults:
         sign_in(page, server)
         go(page, server, of(EVIL, "/results"))
         heads = [text.strip() for text in page.locator("thead th").all_inner_texts()]
-        assert heads == "Job index lr State Took Memory loss name at".split()
+        assert heads == "Job index lr State Exit Took Memory loss name at".split()
         first = page.locator("tbody tr").first.locator("td").all_inner_texts()
         assert first[:4] == ["job-1", "1", SHOWN, "completed"]
         assert first[-3:] == ["0.5", SHOWN, '[1, {"b": null}]']
@@ -296,6 +296,22 @@ class TestResults:
             page.wait_for_selector(f"th[aria-sort={how}]")
             assert ids(page) == wanted
         seen.check()
+
+    def test_a_dead_row_says_why_and_a_field_that_is_a_parameter_is_one_column(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        tell(lab, "g", [{"lr": 0.1, "loss": 2}, None], lr="0.10")
+        sign_in(page, server)
+        go(page, server, of("g", "/results"))
+        heads = [text.strip() for text in page.locator("thead th").all_inner_texts()]
+        assert heads == "Job index lr State Exit Took Memory loss".split()
+        assert "exit code 3" in cells(page)[1]
+        assert page.locator("tbody tr").nth(1).locator("td").nth(4).inner_text() == "3"
+        lab.queue.remove("job-1")
+        tell(lab, "h", [{"lr": 7, "loss": 2}], lr="0.10")
+        go(page, server, of("h", "/results"))
+        heads = [text.strip() for text in page.locator("thead th").all_inner_texts()]
+        assert heads[-2:] == ["result.lr", "loss"]
 
     def test_results_that_are_no_objects_are_one_column(
         self, page: Page, lab: Lab, server: Server
