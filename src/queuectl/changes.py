@@ -10,7 +10,7 @@ from typing import Any
 
 from queuectl import finding, lifecycle
 from queuectl.action import Action, current_action, one_action
-from queuectl.dependencies import follows_failures, parent_in
+from queuectl.dependencies import is_fallout, parent_in
 from queuectl.errors import (
     DuplicateError,
     NotFoundError,
@@ -276,7 +276,7 @@ def repairing(change: Change) -> Change:
     """
 
     def check(job: Job, now: int) -> None:
-        if job.state == State.CANCELLED and not _is_fallout(job):
+        if job.state == State.CANCELLED and not is_fallout(job.reason, job.group):
             raise StateError(f"Job {job.id} wasn't cancelled because others are dead.")
         change.check(job, now)
 
@@ -288,10 +288,6 @@ def repairing(change: Change) -> Change:
         oldest_first=True,
         narrow=_fallen,
     )
-
-
-def _is_fallout(job: Job) -> bool:
-    return follows_failures(job.reason, job.group) or parent_in(job.reason) is not None
 
 
 def _fallen(store: Store, jobs: Sequence[Job], foreseen: Container[str]) -> list[Job]:
@@ -312,7 +308,7 @@ def _fallen(store: Store, jobs: Sequence[Job], foreseen: Container[str]) -> list
         parent = parents.get(job.seq)
         is_up = parent is None or parent in meant or parent in foreseen
         is_up = is_up or states.get(parent or "", State.DEAD) not in _DOWN
-        if job.state != State.CANCELLED or (_is_fallout(job) and is_up):
+        if job.state != State.CANCELLED or (is_fallout(job.reason, job.group) and is_up):
             meant[job.id] = job
     return [*meant.values()]
 

@@ -106,6 +106,11 @@ def follows_failures(reason: str | None, group: str | None) -> bool:
     return group is not None and reason == why_stopped(group)
 
 
+def is_fallout(reason: str | None, group: str | None) -> bool:
+    """Tell whether a job was cancelled, for this reason, because others are dead."""
+    return follows_failures(reason, group) or parent_in(reason) is not None
+
+
 def parent_in(reason: str | None) -> str | None:
     """Return the parent because of whose end a job was cancelled, for this reason, if it was.
 
@@ -128,6 +133,12 @@ def read_parent(text: str) -> tuple[str, Wanted]:
     if colon and id and wanted in _WANTED:
         return id, Wanted(wanted)
     return text, Wanted.OK
+
+
+def comes_however(after: Sequence[str], after_group: Sequence[str]) -> bool:
+    """Tell whether a job runs however those end that it waits for."""
+    wants = [wanted for _, wanted in map(read_parent, (*after, *after_group))]
+    return bool(wants) and all(wanted == Wanted.ANY for wanted in wants)
 
 
 def group_told(group: str | None, after_group: Sequence[str]) -> str | None:

@@ -130,6 +130,8 @@ def parse_sweep(text: str) -> tuple[str, Sequence[Value]]:
             "A sweep is a name and its values, such as lr=0.1,0.01 or seed=1..5, not"
             f" {shown(text)}."
         )
+    if not values:
+        raise UsageError(f"{name}= sweeps over no value; one that is empty is written {name}=,a.")
     found = [_parse_values(name, part) for part in values.split(",")]
     return name, found[0] if len(found) == 1 else [*chain.from_iterable(found)]
 
@@ -141,11 +143,24 @@ def _parse_values(name: str, text: str) -> Sequence[Value]:
     if len(ends) not in (2, 3) or not all(
         one.isascii() and one.isdecimal() and len(one) < 20 for one in numbers
     ):
+        if len(ends) > 1 and all(map(_is_number, ends)):
+            raise UsageError(
+                f"{name}={text} isn't a span: FIRST..LAST, or FIRST..LAST..STEP, of whole numbers;"
+                " list others: 0.1,0.2,0.3."
+            )
         return [text]
     first, last, step = (*map(int, ends), 1)[:3]
     if step < 1:
         raise UsageError(f"The step of {name}={text} must be 1 or more.")
     return range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _axis(name: object, values: Iterable[object]) -> tuple[str, Sequence[Value]]:

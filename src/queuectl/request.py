@@ -231,6 +231,13 @@ def _check_environment(name: str, env: Mapping[str, str]) -> None:
         )
 
 
+_MEANT = {
+    "finally": 'said with "after", as "ID:any"',
+    **dict.fromkeys(("depends", "parents", "wait_for"), 'called "after"'),
+}
+"""What fields of other programs, and options that aren't fields, are here."""
+
+
 def _field(name: str) -> str:
     key = str(name).strip().replace("-", "_")
     key = _ALIASES.get(key, key)
@@ -238,6 +245,8 @@ def _field(name: str) -> str:
         return key
     if key in SYSTEM_FIELDS:
         raise BadJobError(f"The field {shown(name)} is set by queuectl only; leave it out.")
+    if (meant := _MEANT.get(key)) is not None:
+        raise BadJobError(f"Unknown field {shown(name)}; that is {meant}.")
     hint = did_you_mean(key, _READERS, f"valid fields: {', '.join(sorted(_READERS))}.")
     raise BadJobError(f"Unknown field {shown(name)}; {hint}")
 

@@ -1,7 +1,7 @@
 """Numbers of bytes, as people give them and as they are told."""
 
 LARGEST = 2**40
-_WANTED = "a size such as 4096, 64k or 1MiB"
+_WANTED = "a size such as 1.5G, 512M or 64MiB"
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 

@@ -75,7 +75,7 @@ class TestAsking:
 
     def test_what_makes_no_sense_is_refused(self, cli: Cli) -> None:
         told = cli.refused("enqueue", "--memory", "lots", "true", code=2)
-        assert "memory takes a size such as 4096, 64k or 1MiB, not 'lots'" in told
+        assert "memory takes a size such as 1.5G, 512M or 64MiB, not 'lots'" in told
         assert "Bad cpu_time" in cli.refused("enqueue", "--cpu-time", "soon", "true", code=2)
 
     def test_edit_changes_one_and_takes_another_away(self, cli: Cli) -> None:

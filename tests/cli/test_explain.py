@@ -174,3 +174,25 @@ def test_jobs_that_no_worker_serves_are_counted(cli: Cli) -> None:
     assert finding["text"] == ("2 jobs are waiting in queues that no worker serves: mail, my mail.")
     cli.node()
     assert cli.ok("status", "--json").json["unserved"] == {}
+
+
+def test_of_one_that_has_ended_in_vain_it_says_what_brings_it_back(cli: Cli) -> None:
+    cli.add("exit 3", "--id", "a b", "--max-retries", "0")
+    for id, group in (("c", ()), ("d", ("--group", "g"))):
+        cli.add("true", "--id", id, "--after", "a b", "--if-parent-fails", "cancel", *group)
+    cli.add("true", "--id", "e", "--after", "a b")
+    cli.ok("worker", "start", "--drain")
+    told = cli.ok("explain", "a b", "c", "d").stdout
+    assert re.sub(r"since \S+:", "since then:", told).splitlines() == [
+        "a b: It is dead since then: exit code 3; no retries allowed."
+        " Repair it with: queuectl retry 'a b'",
+        "c: It is cancelled since then: its parent a b is dead.",
+        "d: It is cancelled since then: its parent a b is dead."
+        " Repair what it was cancelled for with: queuectl retry --group g",
+    ]
+    told = cli.ok("retry", "a b").stdout
+    assert told == (
+        "Job a b moved from 'dead' to 'pending'."
+        " Cancelled because of it: 2 jobs; bring back with: queuectl retry c d\n"
+    )
+    assert cli.ok("retry", "c").stdout == "Job c moved from 'cancelled' to 'blocked'.\n"

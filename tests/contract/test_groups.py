@@ -365,6 +365,26 @@ class TestStopping:
         assert the(store, "b").state == State.CANCELLED
         assert group(store).rounds == 1
 
+    def test_what_comes_after_its_jobs_however_these_end_comes_still(self, store: Store) -> None:
+        add(store, "prepare")
+        add(store, "a", group="g", max_fails=1)
+        add(store, "b", group="g")
+        add(store, "clean", group="g", after=("a:any", "b:any"))
+        add(store, "report", group="g", after=("clean",))
+        # What waits for others only is one of those that are too many.
+        add(store, "c", group="g", after=("prepare:any",))
+        end(store, "prepare")
+        end(store, "a", Exited(1))
+        assert {id: states(store)[id] for id in ("b", "clean", "report", "c")} == {
+            "b": "cancelled",
+            "clean": "pending",
+            "report": "cancelled",
+            "c": "cancelled",
+        }
+        assert group(store).stopped_at == LATER and group(store).over_at is None
+        assert end(store, "clean").state == State.COMPLETED
+        assert group(store).rounds == 1
+
     def test_a_retry_starts_it_again(self, store: Store) -> None:
         add(store, "a", group="g", max_fails=1)
         add(store, "b", group="g")

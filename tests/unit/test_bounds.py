@@ -195,7 +195,7 @@ class TestPlan:
         assert plan({"nofile": 101}, Powers(most_files=UNLIMITED)).refused == []
         (said,) = plan({"nofile": 101}, Powers(most_files=100)).refused
         assert said == "nofile 101: processes of this node can have 100 at most"
-        assert plan({"nofile": 101}, Powers(most_files=100, is_root=True)).refused == []
+        assert plan({"nofile": 101}, Powers(most_files=100, is_root=True)).refused == [said]
 
     def test_only_root_goes_before_others_or_is_somebody_else(self) -> None:
         assert plan({"nice": 5}, Powers()).nice == 5

@@ -1,6 +1,7 @@
 """Expansions: which elements there are, what each has to itself, and what can't be."""
 
 import json
+import re
 import tracemalloc
 from collections.abc import Iterator
 from itertools import count, islice
@@ -130,6 +131,20 @@ def test_a_huge_array_is_made_as_it_is_asked_for() -> None:
 def test_a_sweep_is_a_name_and_its_values(text: str, name: str, values: list[str]) -> None:
     found, swept = parse_sweep(text)
     assert (found, [*swept]) == (name, [*values])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("lr=", "lr= sweeps over no value"),
+        ("lr=0.1..0.5..0.1", "lr=0.1..0.5..0.1 isn't a span"),
+        ("lr=1..3..0.5", "list others: 0.1,0.2,0.3"),
+        ("lr=0..1e3", "of whole numbers"),
+    ],
+)
+def test_what_is_meant_as_a_span_is_one(text: str, told: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(told)):
+        parse_sweep(text)
 
 
 def test_a_sweep_makes_all_combinations() -> None:

@@ -513,6 +513,12 @@ class TestFieldNames:
         message = refusal({name: "x"})
         assert message == f"Unknown field {name!r}; did you mean {nearest!r}?"
 
+    def test_what_others_call_dependencies_is_known(self) -> None:
+        assert refusal({"depends": "a"}) == (
+            "Unknown field 'depends'; that is called \"after\"."
+        )
+        assert '"ID:any"' in refusal({"finally": "a"})
+
     @pytest.mark.parametrize("name", ["zzz", "", " ", "日本", "x" * 10_000, "\ud800", "a\nb"])
     def test_one_like_no_other_gets_the_valid_ones(self, name: str) -> None:
         message = refusal({"command": "x", name: "y"})

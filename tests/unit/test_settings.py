@@ -196,7 +196,7 @@ class TestValues:
             ("lease", "999ms", "a duration of at least 1s"),
             ("lease", "25h", "a duration of at most 1d"),
             ("heartbeat", "99ms", "a duration of at least 100ms"),
-            ("output_limit", "1x", "a size such as 4096, 64k or 1MiB"),
+            ("output_limit", "1x", "a size such as 1.5G, 512M or 64MiB"),
             ("output_limit", "-1", "a size such as"),
             ("output_limit", "1.5", "a size such as"),
             ("output_limit", "", "a size such as"),

@@ -1,6 +1,7 @@
 """The commands `cancel`, `force-finish`, `retry`, `rm` and `prune`: changing jobs by hand."""
 
 from functools import partial
+from shlex import quote
 
 import click
 
@@ -34,6 +35,9 @@ from queuectl.cli.render import plural, say, write, write_json
 from queuectl.job import FINISHED, State, span
 from queuectl.queue import Queue
 from queuectl.when import format_duration, local
+
+MOST_LEFT = 5
+"""Jobs that are named in a command which brings them back."""
 
 
 @click.command(
@@ -182,7 +186,8 @@ def retry(
         change = repairing(change)
     if from_step is not None:
         change = retrying_from(from_step, change)
-    words = Words(would="retry", done="retried", sentence=_retried)
+    sentence = partial(_retried_alone, ids=ids) if ids else _retried
+    words = Words(would="retry", done="retried", sentence=sentence)
     return change_jobs(change, words, ids, wanted, how, asks=False)
 
 
@@ -200,12 +205,36 @@ def _retrying(pairs: tuple[str, ...]) -> Change:
     return change
 
 
+def _retried_alone(queue: Queue, each: Changed, *, ids: tuple[str, ...]) -> str:
+    """Say that a job was retried by its id, and who was cancelled because of it and stays so."""
+    text, job = _retried(queue, each), each.before
+    if not job.has_children:
+        return text
+    from queuectl.dependencies import parent_in
+
+    children = [one.job for one in queue.children(job) if one.job is not None]
+    left = [
+        child
+        for child in children
+        if child.state == State.CANCELLED and parent_in(child.reason) == job.id
+        if not child.id.startswith(ids)
+    ]
+    if not left:
+        return text
+    given = " ".join(quote(child.id) for child in left[:MOST_LEFT])
+    which = f"--group {quote(job.group)}" if job.group is not None else given
+    jobs = plural(len(left), "job")
+    return f"{text} Cancelled because of it: {jobs}; bring back with: queuectl retry {which}"
+
+
 def _retried(queue: Queue, each: Changed) -> str:
     if each.after is not None and each.after.run_at > queue.now():
         return f"Job {each.before.id} is pending, and due {local(each.after.run_at)}."
     if each.before.state == State.PENDING:
         return f"Job {each.before.id} no longer waits for its time; it is due now."
-    return f"Job {each.before.id} moved from '{each.before.state}' to 'pending'."
+    is_blocked = each.after is not None and each.after.state == State.BLOCKED
+    to = State.BLOCKED if is_blocked else State.PENDING
+    return f"Job {each.before.id} moved from '{each.before.state}' to '{to}'."
 
 
 @click.command(

@@ -1,6 +1,6 @@
 """`explain`: why jobs don't run."""
 
-from typing import TYPE_CHECKING
+from shlex import quote
 
 import click
 
@@ -8,12 +8,11 @@ from queuectl.cli.command import Command
 from queuectl.cli.notes import sentence
 from queuectl.cli.options import JOB_ID, json_option, open_queue
 from queuectl.cli.render import safe, write, write_json
-from queuectl.job import FINISHED, Job
+from queuectl.dependencies import is_fallout
+from queuectl.job import FINISHED, Job, State
+from queuectl.report import why_ended
 from queuectl.views import reasons_dict
 from queuectl.when import local
-
-if TYPE_CHECKING:
-    pass
 
 EXAMPLES = """
 queuectl explain 7f3k
@@ -44,10 +43,20 @@ def explain(ids: tuple[str, ...], as_json: bool) -> None:
             write(safe(line if len(told) == 1 else f"{job.id}: {line}"))
 
 
+def _remedy(job: Job) -> str:
+    """Say what runs a job again that has ended in vain."""
+    if job.state == State.DEAD:
+        return f" Repair it with: queuectl retry {quote(job.id)}"
+    if job.group is not None and is_fallout(job.reason, job.group):
+        return f" Repair what it was cancelled for with: queuectl retry --group {quote(job.group)}"
+    return ""
+
+
 def _not_waiting(job: Job) -> str:
     """Say what is with a job that doesn't wait."""
     if job.state in FINISHED:
         when = "" if job.finished_at is None else f" since {local(job.finished_at)}"
-        return f"It is {job.state}{when}."
+        why = f": {ended}" if (ended := why_ended(job)) and job.state != State.COMPLETED else ""
+        return f"It is {job.state}{when}{why}.{_remedy(job)}"
     begun = "" if job.started_at is None else f" since {local(job.started_at)}"
     return f"It runs on node {job.node}{begun}."

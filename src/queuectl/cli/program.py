@@ -106,14 +106,16 @@ finally_option = click.option(
     "finals",
     multiple=True,
     metavar="ID",
-    help="When this job has ended, however: --after ID:any. Repeat it.",
+    help="When this job has ended, however: --after ID:any. One that is blocked by a dead job"
+    " hasn't; --if-parent-fails cancel has it end. Repeat it.",
 )
 
 
 on_done_option = click.option(
     "--on-done",
     metavar="COMMAND",
-    help="With --group: run this, once, when all jobs of the group have ended, however.",
+    help="With --group: run this, once, when all jobs of the group have ended, however. Those"
+    " that are blocked by a dead one haven't; --if-parent-fails cancel has them end.",
 )
 _OF_ITS_JOBS = ("queue", "cwd", "env", "env_all", "shell", "traceparent", "tracestate")
 """What the job that follows a group has in common with the jobs of it."""

@@ -64,7 +64,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         **_all("bump first urgent promote", "top"),
         **_all("switch exchange reorder", "swap"),
         **_all("mv transfer", "move --to QUEUE"),
-        **_all("group", "enqueue --queue NAME: a queue is made by its first job"),
+        **_all("group", "groups; list, wait, progress, retry and cancel have --group NAME"),
         **_all("dead failed deadletter dead-letter", "dlq list"),
         **_all("settings set", "config"),
         **_all("tokens", "token list"),

@@ -242,9 +242,18 @@ def powers_of(node: int, *, change: bool = True) -> "tuple[Powers, cgroups.Place
         of_v1=cgroups.of_v1(),
         is_root=os.geteuid() == 0,
         name=_name_of(os.geteuid()),
-        most_files=resource.getrlimit(resource.RLIMIT_NOFILE)[1],
+        most_files=_most_files(),
     )
     return powers, place
+
+
+def _most_files() -> int:
+    """Return how many files runs can be allowed at most; root goes as far as the kernel does."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if os.geteuid() == 0:
+        with suppress(OSError, ValueError), open("/proc/sys/fs/nr_open") as told:
+            most = max(most, int(told.read()))
+    return most
 
 
 def _name_of(uid: int) -> str:

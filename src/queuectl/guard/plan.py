@@ -194,7 +194,7 @@ def _plan_files(bounds: "Bounds", powers: Powers, made: Plan) -> None:
     if nofile is None:
         return
     most = powers.most_files
-    if most != resource.RLIM_INFINITY and nofile > most and not powers.is_root:
+    if most != resource.RLIM_INFINITY and nofile > most:
         made.refused.append(f"nofile {nofile}: processes of this node can have {most} at most")
     else:
         made.limits.append((resource.RLIMIT_NOFILE, nofile, nofile))

@@ -5,12 +5,12 @@ his transaction, so that the last who ends one knows that he is the last.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from queuectl.dependencies import why_stopped
+from queuectl.dependencies import comes_however, why_stopped
 from queuectl.errors import StateError
 from queuectl.facts import Group
-from queuectl.job import WAITING
+from queuectl.job import WAITING, Job
 from queuectl.store.calling_off import CallingOff
 from queuectl.store.changed import GROUPS_AT, ROWS_AT_ONCE, End, Ground, Moves
 from queuectl.store.contract import chunks
@@ -90,6 +90,8 @@ class Counting:
         for some in chunks(seqs, ROWS_AT_ONCE):
             jobs = self._idiom.jobs(self._sql.LOCK_JOBS, seqs=self._idiom.bind(some))
             waiting = [job for job in jobs if job.state in WAITING and job.group == name]
+            last = self._clean_ups(waiting, name)
+            waiting = [job for job in waiting if job.seq not in last]
             whys = {job.seq: why_stopped(name) for job in waiting}
             ends = self._calling_off.call_off(waiting, whys, now, moves)
             if ends:
@@ -98,6 +100,14 @@ class Counting:
         place = seqs[-1] if left else None
         self._db.change(self._sql.STOP_GROUP, {"seq": seq, "stopping": place})
         self._idiom.has_untold |= left
+
+    def _clean_ups(self, jobs: Sequence[Job], name: str) -> set[int]:
+        """Return those that come after others of their group, however these end."""
+        some = [job.seq for job in jobs if comes_however(job.after, job.after_group)]
+        if not some:
+            return set()
+        asked = {"seqs": self._idiom.bind(some), "group": name}
+        return {seq for (seq,) in self._db.rows(self._sql.AFTER_OWN_GROUP, **asked)}
 
 
 def _counted(group: Group, by: Mapping[str, int], now: int) -> Group:

@@ -157,15 +157,17 @@ def one_of_many(job: NewJob) -> OneOfMany:
 
 def new_rows(jobs: Sequence[OneOfMany], now: int) -> list[NewRow]:
     """Describe jobs to be stored; one without an id gets one."""
-    made = iter(job_ids(list(map(itemgetter(0), jobs)).count(None)))
-    rows: list[NewRow] = []
-    known: NewJob | None = None
-    for id, command, argv, parameters, shared in jobs:
-        if shared is not known:
-            known, rest = shared, _rest(shared, now)
-        text = None if argv is None else _json(argv)
-        rows.append((next(made) if id is None else id, command, text, parameters, rest))
-    return rows
+    if not jobs:
+        return []
+    ids, commands, argvs, parameters, models = zip(*jobs, strict=True)
+    made = iter(job_ids(ids.count(None)))
+    if ids.count(None) < len(ids):
+        made = iter([next(made) if id is None else id for id in ids])
+    if argvs.count(None) < len(argvs):
+        argvs = tuple(None if argv is None else _json(argv) for argv in argvs)
+    rests = {id(model): _rest(model, now) for model in distinct(models)}
+    shared = map(rests.__getitem__, map(id, models))
+    return list(zip(made, commands, argvs, parameters, shared, strict=True))
 
 
 def joined_by(models: Sequence[NewJob]) -> dict[str, tuple[int, int | None]]:

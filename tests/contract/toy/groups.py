@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from queuectl.dependencies import is_unneeded
+from queuectl.dependencies import comes_however, is_unneeded
 from queuectl.errors import NotFoundError, StateError
 from queuectl.facts import Edge, Group
 from queuectl.job import FINISHED, WAITING, Job, NewJob, State
@@ -136,4 +136,15 @@ class ToyGroups(Groups):
             why = f"its group {name} was stopped: too many of its jobs are dead"
             line = self._memory.line.values()
             waiting = [job for job in line if job.group == name and job.state in WAITING]
-            self._call_off([(job, why) for job in waiting], now)
+            last = self._clean_ups(name)
+            self._call_off([(job, why) for job in waiting if job.id not in last], now)
+
+    def _clean_ups(self, name: str) -> set[str]:
+        """Return the jobs that come after others of this group, however these end."""
+        line = self._memory.line
+        return {
+            child
+            for (child, parent), tie in self._memory.ties.items()
+            if not tie.is_gone and parent in line and line[parent].group == name
+            if child in line and comes_however(line[child].after, line[child].after_group)
+        }

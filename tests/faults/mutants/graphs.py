@@ -183,6 +183,14 @@ MUTANTS: Sequence[Mutant] = (
         tests=[f"{GROUPS}::TestStopping::test_so_is_what_comes_back"],
     ),
     Mutant(
+        name="group-that-is-stopped-leaves-its-rubbish",
+        broken="What cleans up after jobs of a group is cancelled with them when it is stopped.",
+        edits=[Edit(old="if not some:", new="if some:", inside="Counting._clean_ups")],
+        tests=[
+            f"{GROUPS}::TestStopping::test_what_comes_after_its_jobs_however_these_end_comes_still"
+        ],
+    ),
+    Mutant(
         name="circle-by-a-group",
         broken="A job may wait for what waits for the end of its own group.",
         edits=[Edit(old="if place in found:", new="if not some:", inside="Edges._leads_to")],

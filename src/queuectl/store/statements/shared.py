@@ -573,6 +573,12 @@ SELECT seq FROM {jobs} WHERE "group" = :group AND seq > :after
     AND state IN ('pending', 'failed', 'blocked')
 ORDER BY seq LIMIT :limit
 """
+
+# Which of these wait for jobs of their own group. Each parent is looked at by itself.
+AFTER_OWN_GROUP = """
+SELECT DISTINCT e.child FROM {edges} e
+WHERE e.child {in_seqs} AND (SELECT p."group" FROM {jobs} p WHERE p.seq = e.parent) = :group
+"""
 STOP_GROUP = "UPDATE {groups} SET stopping = :stopping WHERE seq = :seq"
 
 # The jobs of groups that wait for others.

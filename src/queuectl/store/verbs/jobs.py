@@ -133,7 +133,7 @@ class SqlJobs(Jobs):
                 f"The id {twice!r} is given twice in one request; nothing was enqueued."
             )
         self._insert(rows, models, inputs, now)
-        return Batch(ids=tuple([row[0] for row in rows]))
+        return Batch(ids=tuple(map(itemgetter(0), rows)))
 
     def _enqueue_some(
         self,
