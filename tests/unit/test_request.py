@@ -514,9 +514,7 @@ class TestFieldNames:
         assert message == f"Unknown field {name!r}; did you mean {nearest!r}?"
 
     def test_what_others_call_dependencies_is_known(self) -> None:
-        assert refusal({"depends": "a"}) == (
-            "Unknown field 'depends'; that is called \"after\"."
-        )
+        assert refusal({"depends": "a"}) == ("Unknown field 'depends'; that is called \"after\".")
         assert '"ID:any"' in refusal({"finally": "a"})
 
     @pytest.mark.parametrize("name", ["zzz", "", " ", "日本", "x" * 10_000, "\ud800", "a\nb"])
