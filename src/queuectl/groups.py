@@ -15,7 +15,7 @@ from queuectl.errors import NotFoundError, UsageError, did_you_mean
 from queuectl.explain import Reason
 from queuectl.facts import Batch, Group
 from queuectl.filter import Filter
-from queuectl.job import WAITING, Job, Output, Usage, span
+from queuectl.job import WAITING, Job, Output, State, Usage, span
 from queuectl.pairing import Element, pair
 from queuectl.parameters import INDEX
 from queuectl.place import Place
@@ -49,6 +49,8 @@ class Standing:
     group: Group
     at: int
     """When that was so."""
+    is_stuck: bool = False
+    """Whether all that is left waits in vain."""
 
     @property
     def done(self) -> int:
@@ -67,8 +69,8 @@ class Standing:
 
     @property
     def left(self) -> "timedelta | None":
-        """How long the rest takes if it goes on as until now; None if nobody knows."""
-        left = self.group.left(self.at)
+        """How long the rest takes if it goes on as until now; None if nobody knows, or it won't."""
+        left = None if self.is_stuck else self.group.left(self.at)
         return None if left is None else span(left)
 
 
@@ -159,7 +161,9 @@ class Groups:
 
     def progress(self, name: str) -> Standing:
         """Return how far a group is: how many are done, and how long the rest may take."""
-        return Standing(group=self.get(name), at=self._queue.now())
+        group = self.get(name)
+        is_stuck = bool(group.open and self.stuck([name]))
+        return Standing(group=group, at=self._queue.now(), is_stuck=is_stuck)
 
     def why(self, name: str) -> list[Reason]:
         """Say why a group isn't over, as far as some of its newest jobs tell.
@@ -179,6 +183,22 @@ class Groups:
     def running(self) -> dict[str, int]:
         """Count the jobs of groups that run now: of each group of which any does, by its name."""
         return self._store.groups.running()
+
+    def stuck(self, names: Sequence[str]) -> list[str]:
+        """Return those of the groups of these names of which all that is left waits in vain.
+
+        Nothing of them runs or will, until somebody retries what they wait for. Of a group of more
+        than 10,000 jobs that is known if no more than 1,000 are left.
+        """
+        from queuectl import relatives
+
+        if not any(one.jobs for one in self._store.jobs.counts() if one.state == State.BLOCKED):
+            return []
+        return [
+            group.name
+            for group in self.named(names)
+            if group.open and relatives.is_in_vain(self._store, group, most=LOOKED_AT, looks=LOOKS)
+        ]
 
     def roots(self, name: str) -> "Roots":
         """Return what keeps blocked jobs of a group from running, as far as some of them tell.

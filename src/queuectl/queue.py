@@ -843,9 +843,11 @@ class Queue:
         return found
 
     def hindrances_of_each(self, queues: Sequence[str]) -> "dict[str, Reasons]":
-        """Return the same of each of these queues by itself."""
-        found = overview.explain_queues(self.store, [[name] for name in queues])
-        return dict(zip(queues, found, strict=True))
+        """Return the same of each of these queues by itself, and which jobs of it no node can run.
+
+        Those are jobs that are ready; they are counted up to 10,000.
+        """
+        return overview.explain_each_queue(self.store, queues)
 
     def status(self) -> "Status":
         """Return counts per state and queue, and who works."""

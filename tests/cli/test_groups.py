@@ -120,6 +120,28 @@ class TestProgress:
         run_all(cli)
         assert cli.ok("progress", "--group", "g").lines == ["g: 3 of 3 jobs done"]
 
+    def test_what_waits_in_vain_has_no_time_left(self, cli: Cli) -> None:
+        fill(cli, good="true", bad="false")
+        cli.ok("enqueue", "true", "--id", "kept", "--group", "g", "--after", "bad")
+        cli.ok("enqueue", "true", "--id", "behind", "--group", "g", "--after", "kept")
+        run_all(cli)
+        told = "g: 2 of 4 jobs done, 1 dead, stuck: what is left waits in vain"
+        assert cli.ok("progress", "--group", "g", "--once").lines == [told]
+        for found in (
+            cli.ok("progress", "--group", "g", "--json").json,
+            *cli.ok("groups", "g", "--json").json,
+        ):
+            assert (found["state"], found["stuck"], found["left"]) == ("open", True, None)
+        assert cli.ok("groups").lines[1].split()[:2] == ["g", "stuck"]
+        following = cli.start("progress", "--group", "g")
+        assert following.stdout is not None
+        assert following.stdout.readline().decode().strip() == told
+        cli.ok("retry", "bad", "--with", "command=true")
+        [found] = cli.ok("groups", "g", "--json").json
+        assert (found["stuck"], found["left"] is None) == (False, False)
+        run_all(cli)
+        assert following.wait(30) == 0
+
     def test_what_cannot_be(self, cli: Cli) -> None:
         assert "either a number" in cli.refused("progress", code=2)
         assert "either a number" in cli.refused("progress", "4", "--group", "g", code=2)
