@@ -6,6 +6,7 @@ Pure: a parent has ended, and its child is told. No clock, no store.
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
+from queuectl.errors import shown
 from queuectl.job import State
 
 
@@ -146,6 +147,11 @@ def is_kept_key(unique: str, after_group: Sequence[str]) -> bool:
     if not unique.startswith(_ON_DONE):
         return False
     return list(after_group) != [parent_text(unique.removeprefix(_ON_DONE), Wanted.ANY)]
+
+
+def why_unwanted(id: str, wanted: str) -> str:
+    """Say that a job can't be waited for like this: what follows its colon isn't known."""
+    return f"How job {id} has to end is ok, fail or any, not {shown(wanted)}."
 
 
 def comes_however(after: Sequence[str], after_group: Sequence[str]) -> bool:

@@ -25,13 +25,17 @@ _COLOURS = {
 LONGEST_LABEL = 60
 ROOT_CAUSE = "root cause"
 """What is said of a job for which others wait in vain."""
+DEEPEST = 20
+"""Levels of a tree that are indented: a chain of thousands would be gigabytes of indentation."""
 
 
 class Line(NamedTuple):
     """A line of a tree."""
 
     branch: str
-    """The lines that lead to a job from those above it."""
+    """The lines that lead to a job from those above it, or where that is too deep, its level."""
+    level: int
+    """Below how many others it stands."""
     node: Node
     wanted: str
     """How the job above it has to end, if that isn't `ok`."""
@@ -50,7 +54,8 @@ def tree(graph: Graph, found: Blockage | None = None) -> Iterator[Line]:
     """Yield the lines of a tree: each job stands below one that it waits for.
 
     One that waits for several stands below the first of them, and is only named below the others;
-    one that waits in vain stands below the first that is on the way to a root cause.
+    one that waits in vain stands below the first that is on the way to a root cause. Below the
+    20th level they aren't indented further, but have their level before them.
     """
     ways = frozenset[tuple[str, str]]() if found is None else found.links
     in_vain = {child for _, child in ways}
@@ -60,23 +65,26 @@ def tree(graph: Graph, found: Blockage | None = None) -> Iterator[Line]:
         below[link.parent].append(link)
     waiting = {link.child for link in graph.links}
     # From the last to the first, as what is put there last is taken first.
-    left = [("", "", node, "", True) for node in reversed(graph.nodes) if node.id not in waiting]
+    left = [("", "", 0, node, "", True) for node in reversed(graph.nodes) if node.id not in waiting]
     seen: set[str] = set()
     while left:
-        branch, under, node, wanted, is_place = left.pop()
+        branch, under, level, node, wanted, is_place = left.pop()
         is_below = not is_place and node.id not in seen
         is_again = is_below or node.id in seen
-        yield Line(branch, node, wanted, is_again, is_below)
+        yield Line(branch, level, node, wanted, is_again, is_below)
         if is_again:
             continue
         seen.add(node.id)
         links = below[node.id]
+        level += 1
+        is_deep = level > DEEPEST
         for link in reversed(links):
             is_last = link is links[-1]
             left.append(
                 (
-                    under + ("└─ " if is_last else "├─ "),
-                    under + ("   " if is_last else "│  "),
+                    under + (f"({level}) " if is_deep else "└─ " if is_last else "├─ "),
+                    under + ("" if is_deep else "   " if is_last else "│  "),
+                    level,
                     nodes[link.child],
                     "" if link.wanted == "ok" else link.wanted,
                     link.child not in in_vain or (link.parent, link.child) in ways,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from queuectl.dependencies import parent_text, read_parent
+from queuectl.dependencies import parent_text, read_parent, why_unwanted
 from queuectl.errors import BadJobError, did_you_mean, shown
 from queuectl.parameters import MOST, NAME
 from queuectl.request import LONGEST_ID, check_name
@@ -69,7 +69,8 @@ def plan(entries: Sequence[Entry], make_ids: Callable[[int], Sequence[str]]) -> 
             del one["after"]
     called = {at: name for name, at in reversed(own.items())}
     names = {one["name"]: ids[at] for at, one in enumerate(fields) if "name" in one}
-    order = in_order(links, lambda at: f"{called.get(at, ids[at])}")
+    order = in_order(links, lambda at: called.get(at, ids[at]))
+    _check_groups(fields, links, lambda at: called.get(at, ids[at]))
     return Plan(
         requests=[_request(fields[at], has_own_id=at not in made) for at in order],
         places=[entries[at].place for at in order],
@@ -83,6 +84,9 @@ def check_known(plan: Plan, known: Iterable[str]) -> None:
     there = set(known)
     for named, place in plan.outside.items():
         if named not in there:
+            before, _, wanted = named.rpartition(":")
+            if before in plan.names:
+                raise BadJobError(f"{place}: {why_unwanted(before, wanted)}")
             hint = did_you_mean(named, plan.names)
             raise BadJobError(
                 f"{place}: there is no job {shown(named)} to wait for, neither here nor in the"
@@ -125,6 +129,40 @@ def _names_of(entries: Sequence[Entry], fields: Sequence[Mapping[str, Any]]) -> 
                     f"{entries[at].place}: the {word} {shown(named)} is taken by {other}."
                 )
     return own
+
+
+def _check_groups(
+    fields: Sequence[Mapping[str, Any]], links: Sequence[Sequence[int]], name: Callable[[int], str]
+) -> None:
+    """Raise that jobs wait in a circle by way of groups that some of them are in.
+
+    By way of those that are stored already, the store finds circles.
+    """
+    if not any("after_group" in one for one in fields):
+        return
+    groups = list(dict.fromkeys(one["group"] for one in fields if _is_text(one.get("group"))))
+    places = {group: len(fields) + at for at, group in enumerate(groups)}
+    members: list[list[int]] = [[] for _ in groups]
+    ties = [list(some) for some in links]
+    is_any_waited_for = False
+    for at, one in enumerate(fields):
+        if _is_text(one.get("group")):
+            members[places[one["group"]] - len(fields)].append(at)
+        wanted = one.get("after_group")
+        # What is no text is refused when all of the job is read.
+        for text in filter(_is_text, wanted if isinstance(wanted, list | tuple) else [wanted]):
+            if (place := places.get(read_parent(text)[0])) is not None:
+                ties[at].append(place)
+                is_any_waited_for = True
+    if is_any_waited_for:
+        in_order(
+            [*ties, *members],
+            lambda at: name(at) if at < len(fields) else f"group {groups[at - len(fields)]}",
+        )
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def _request(fields: dict[str, Any], *, has_own_id: bool) -> dict[str, Any]:

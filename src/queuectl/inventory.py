@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 
-from queuectl.resources import BETWEEN
+from queuectl.resources import BETWEEN, AmountError
 
 AUTO = "auto"
 FOUND_WITHIN = 20.0
@@ -17,6 +17,8 @@ def with_found(resources: str) -> str:
     parts = [part.strip() for part in re.split(BETWEEN, resources)]
     if AUTO not in parts:
         return resources
+    if parts.count(AUTO) > 1:
+        raise AmountError(f"{AUTO} twice; say it once")
     said = ",".join(part for part in parts if part != AUTO)
     named = {part.partition("=")[0] for part in parts}
     found = [f"{name}={text}" for name, text in _found().items() if name not in named]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from queuectl.errors import shown
 from queuectl.job import NEEDS
 
 WHOLE = 1000
@@ -214,7 +215,10 @@ def read_labels(given: object) -> tuple[str, ...]:
     parts = given.split(",") if isinstance(given, str) else given
     if not isinstance(parts, tuple | list):
         raise AmountError("neither text such as ssd nor a list of labels")
-    found = sorted({str(part).strip() for part in parts})
+    for part in parts:
+        if not isinstance(part, str):
+            raise AmountError(f"{shown(part)}; a label is a text such as ssd")
+    found = sorted({part.strip() for part in parts})
     for label in found:
         if not _LABEL.fullmatch(label):
             raise AmountError(
@@ -234,7 +238,10 @@ def read_resources(given: str) -> str:
             raise AmountError(f"{name} twice; say it once")
         text = str(value)
         if text.startswith("["):
-            found[name] = f"[{_written(_places(name, text))}]"
+            places = _places(name, text)
+            if not places:
+                raise AmountError(f"{name}=[]; for none of them, write {name}=0")
+            found[name] = f"[{_written(places)}]"
             continue
         many = read_amount(name, value)
         if name in DEVICES:
@@ -258,7 +265,13 @@ def _places(name: str, text: str) -> list[int]:
     found: set[int] = set()
     for part in inside.split(",") if inside else ():
         first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
+        places = range(int(first), int(last or first) + 1)
+        if not places:
+            raise AmountError(f"{name}={text[:60]}; {part} goes down, so write {last}-{first}")
+        twice = next((at for at in places if at in found), None)
+        if twice is not None:
+            raise AmountError(f"{name}={text[:60]}, which has device {twice} twice; say it once")
+        found.update(places)
     if len(found) > MOST_DEVICES:
         raise AmountError(f"{len(found):,} devices of {name}; a node has {MOST_DEVICES} at most")
     return sorted(found)

@@ -167,6 +167,16 @@ def test_a_bad_object_is_named_and_nothing_is_stored(cli: Cli, lines: bytes, tol
         (("true", "--each-line", "-", "--stdin", "-"), "can't both come from our stdin"),
         (("true", "--dry-run", "--wait"), "nothing to wait for"),
         (("true", "--key", "%2 x"), "A key can't begin with %"),
+        (("rm {}", "--array", ""), "--array is empty; give it a value, or leave it out"),
+        (("rm {}", "--each-line", ""), "--each-line is empty"),
+        (("rm {}", "--each-json", ""), "--each-json is empty"),
+        (("rm {}", "--array", "1-3", "--after-each", " "), "--after-each is empty"),
+        (("true", "--after-each", ""), "--after-each is empty"),
+        (("true", "--at-once", ""), "--at-once is empty"),
+        (("true", "--needs", ""), "--needs is empty; give it a value, or leave it out, or say no"),
+        (("true", "--needs", "gpu=1", "--needs", ""), "--needs is empty"),
+        (("true", "--requires", ""), "--requires is empty"),
+        (("true", "--group", "g", "--on-done", ""), "--on-done is empty"),
     ],
 )
 def test_what_makes_no_sense_is_told(cli: Cli, args: tuple[str, ...], told: str) -> None:

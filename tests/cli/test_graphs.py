@@ -65,6 +65,9 @@ class TestEnqueue:
             (("--after", "nobody"), 3, "There is no job 'nobody'"),
             (("--after", "a", "--after", "a:any"), 2, "after names 'a' twice, in two ways"),
             (("--id", "x", "--after", "x"), 3, "There is no job 'x'"),
+            (("--after", "a:foo"), 2, "How job a has to end is ok, fail or any, not 'foo'."),
+            (("--after", "b:foo"), 3, "There is no job 'b:foo'"),
+            (("--finally", "a:x:y"), 3, "There is no job 'a:x:y'"),
             (("--after", "a", "--if-parent-fails", "wait"), 2, "block, cancel, run"),
         ],
     )
@@ -394,6 +397,22 @@ class TestFiles:
         assert cli.queue.get(names["check"]).state == State.DEAD
         assert cli.queue.get(names["report"]).queue == "etl"
 
+    def test_a_dry_run_of_a_long_chain_is_short(self, cli: Cli) -> None:
+        jobs = [{"name": f"j{n}", "command": "x"} for n in range(500)]
+        chain = [jobs[0], *({**job, "after": f"j{n}"} for n, job in enumerate(jobs[1:]))]
+        text = "\n".join(map(json.dumps, chain))
+        told = cli.ok("enqueue", "--graph", "-", "--dry-run", input=text)
+        assert len(told.lines) == 200
+        assert told.lines[-1] == f"{' ' * 60}(199) j199  x"
+        assert told.stderr == (
+            "Only the first 200 jobs are shown; --json has all of them.\n"
+            "Would enqueue 500 jobs; nothing was stored.\n"
+        )
+        told = cli.ok(
+            "enqueue", "--graph", "-", "--dry-run", input="\n".join(text.split("\n")[:200])
+        )
+        assert (len(told.lines), "shown" in told.stderr) == (200, False)
+
     def test_it_is_said_which_is_which(self, cli: Cli) -> None:
         told = cli.ok("enqueue", "--graph", "-", input=GRAPH)
         assert re.fullmatch(r"Enqueued 4 jobs in group graph-[a-z2-7]{4}\.", told.lines[0])
@@ -459,6 +478,15 @@ class TestFiles:
             ('{"name": "a", "after": "b"}', "stdin, line 1: there is no job 'b'"),
             ('{"name": "a"}\n\n{"name": "a"}', "stdin, line 3: the name 'a' is taken by stdin, li"),
             ('{"name": "a", "after": "a"}', "stdin, line 1: 'a' can't wait for itself"),
+            (
+                '{"name": "a", "command": "x", "group": "G1", "after_group": "G2"}\n'
+                '{"name": "b", "command": "y", "group": "G2", "after_group": "G1"}',
+                "a -> group G1 -> b -> group G2 -> a",
+            ),
+            (
+                '{"name": "a", "command": "x"}\n{"command": "y", "after": "a:foo"}',
+                "stdin, line 2: How job a has to end is ok, fail or any, not 'foo'.",
+            ),
             ('{"name": "a", "comand": "x"}', "stdin, line 1: Unknown field 'comand'"),
             ('{"name": "a", "command": ""}', "stdin, line 1: "),
             ("[1]", "stdin, element 1: a job must be a JSON object"),
@@ -481,11 +509,52 @@ class TestFiles:
             ("a: 5", "graph.yml, line 1: a job must be a command, or fields"),
             ("just text", "graph.yml: it must be a list of jobs, or names with a job each."),
             ("a: {name: b, command: x}", "graph.yml, line 1: it has two names, 'a' and 'b'."),
+            ("1: x\n0x1: y", "graph.yml, line 2: the name '0x1' comes twice."),
+            ("true: x\nyes: y", "graph.yml, line 2: the name 'yes' comes twice."),
+            ("'True': x\ntrue: y", "graph.yml, line 2: the name 'true' comes twice."),
+            ("a:\n  env: {A: x,\n    A: y}", "graph.yml, line 3: the name 'A' comes twice."),
+            ("b: x\na: !!int ''", "graph.yml, line 2: invalid YAML: '' can't be read as int."),
+            ("a: !!timestamp abc", "graph.yml, line 1: invalid YAML: 'abc' can't be read as times"),
+            ("a: {command:\n !!bool abc}", "graph.yml, line 2: invalid YAML: 'abc' can't be read"),
+            ("!!bool abc: x", "graph.yml, line 1: invalid YAML: 'abc' can't be read as bool."),
+            ("b: x\na: !!bool {=: abc}", "graph.yml, line 2: invalid YAML: a value isn't what it"),
+            ("a: !!int [1]", "graph.yml, line 1: invalid YAML: expected a scalar node"),
+            ("a: &a\n  after: [*a]", "graph.yml, line 1: it contains itself."),
+            ("? [a]\n: x", "graph.yml, line 1: a name must be a text."),
         ],
     )
     def test_what_is_wrong_with_yaml(self, cli: Cli, text: str, why: str) -> None:
         (cli.folder / "graph.yml").write_text(text)
         assert why in cli.refused("enqueue", "--graph", "graph.yml", code=2)
+
+    def test_what_a_job_says_itself_outranks_what_it_merges(self, cli: Cli) -> None:
+        lines = [
+            "d: &d {command: x, timeout: 5, priority: 2}",
+            "a:",
+            "  <<: *d",
+            "  command: y",
+            "b:",
+            "  <<: [{priority: 3}, *d]",
+            "  timeout: 6",
+        ]
+        (cli.folder / "graph.yml").write_text("\n".join(lines))
+        jobs = cli.ok("enqueue", "--graph", "graph.yml", "--dry-run", "--json").json["jobs"]
+        assert [(job["command"], job["timeout"], job["priority"]) for job in jobs] == [
+            ("x", 5, 2),
+            ("y", 5, 2),
+            ("x", 6, 3),
+        ]
+
+    def test_few_lines_of_yaml_cannot_stand_for_more_than_fits(self, cli: Cli) -> None:
+        merges = [f"a{n}: &a{n}\n  <<: [*a{n - 1}, *a{n - 1}]" for n in range(1, 40)]
+        lists = [f"a{n}: &a{n}\n  after: [*a{n - 1}, *a{n - 1}]" for n in range(1, 40)]
+        for lines, why in (
+            (merges, "graph.yml, line 36: the file merges more than 1,000,000 fields."),
+            (lists, "with its aliases, it has more than 100,000 values."),
+        ):
+            text = "\n".join(["a0: &a0 {command: x}", *lines])
+            (cli.folder / "graph.yml").write_text(text)
+            assert why in cli.refused("enqueue", "--graph", "graph.yml", "--dry-run", code=2)
 
     @pytest.mark.parametrize(
         ("args", "why"),

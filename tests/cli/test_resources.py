@@ -49,6 +49,11 @@ def test_labels_that_make_no_sense_are_refused(cli: Cli) -> None:
     assert "a label is a word" in cli.refused("enqueue", "--requires", "a b", "true", code=2)
 
 
+def test_labels_of_json_jobs_are_texts(cli: Cli) -> None:
+    told = cli.refused("enqueue", '{"command": "true", "requires": [null]}', code=2)
+    assert "requires can't be 'null'; a label is a text" in told
+
+
 def test_what_is_needed_can_be_edited(cli: Cli) -> None:
     cli.ok("enqueue", "--id", "x", "--needs", "gpu=1", "--requires", "ssd", "true")
     cli.ok("edit", "x", "--needs", "gpu=2,cpu=1")
@@ -69,6 +74,9 @@ def test_a_clone_needs_the_same(cli: Cli) -> None:
         (["--resources", "gpu=1.5"], "whole devices"),
         (["--resources", "gpu=[x]"], "devices are listed"),
         (["--resources", "cpu"], "write NAME=AMOUNT"),
+        (["--resources", "auto,auto"], "auto twice; say it once"),
+        (["--resources", "auto", "--resources", "auto"], "auto twice; say it once"),
+        (["--resources", "gpu=[5-1]"], "5-1 goes down"),
         (["--label", "a b"], "a label is a word"),
     ],
 )

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queuectl.drawing import dot, mermaid, tree
+from queuectl.drawing import DEEPEST, dot, mermaid, tree
 from queuectl.job import State
 from queuectl.lineage import Graph, Link, Node, blockage
 from queuectl.values import replace
@@ -55,7 +55,21 @@ class TestTree:
 
     def test_a_deep_chain_needs_no_deep_stack(self) -> None:
         graph = a_graph(*(f"n{at} n{at + 1}" for at in range(3_000)))
-        assert sum(1 for _ in tree(graph)) == 3_001
+        found = list(tree(graph))
+        assert [line.level for line in found] == list(range(3_001))
+        assert max(len(line.branch) for line in found) == 3 * DEEPEST + len("(3000) ")
+
+    def test_what_stands_too_deep_has_its_level_in_place_of_more_indentation(self) -> None:
+        deep = [f"n{at:02} n{at + 1:02}" for at in range(DEEPEST + 1)]
+        found = lines(a_graph(*deep, f"n{DEEPEST - 1} x", f"n{DEEPEST} y any"))
+        room = "   " * (DEEPEST - 1)
+        assert found[DEEPEST - 1 :] == [
+            f"{room[3:]}└─ n19",
+            f"{room}├─ n20",
+            f"{room}│  (21) n21",
+            f"{room}│  (21) y any",
+            f"{room}└─ x",
+        ]
 
     def test_what_waits_in_vain_stands_below_the_root_cause(self) -> None:
         graph = a_graph("r a", "r b", "a c", "b c", "c d", "a e", "b e", "x d")

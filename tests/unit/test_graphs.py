@@ -122,6 +122,42 @@ class TestPlan:
         assert found.requests[1]["after"] == ["made-0"]
 
     @pytest.mark.parametrize(
+        ("jobs", "circle"),
+        [
+            ([{"name": "a", "group": "g", "after_group": "g"}], "a -> group g -> a"),
+            (
+                [
+                    {"name": "a", "group": "g", "after_group": "h:any"},
+                    {"name": "b", "group": "h", "after-group": ["other", "g"]},
+                ],
+                "a -> group g -> b -> group h -> a",
+            ),
+            (
+                [
+                    {"name": "a", "group": "g", "after": "b"},
+                    {"name": "b", "after": "c"},
+                    {"name": "c", "after_group": "g"},
+                ],
+                "a -> group g -> c -> b -> a",
+            ),
+        ],
+    )
+    def test_circles_by_way_of_groups_are_named(
+        self, jobs: list[dict[str, Any]], circle: str
+    ) -> None:
+        assert f"in a circle, each after the one before it: {circle};" in refusal(*jobs)
+
+    def test_jobs_may_wait_for_groups_that_others_of_them_are_in(self) -> None:
+        jobs: list[dict[str, Any]] = [
+            {"name": "c", "after_group": "g"},
+            {"name": "b", "group": "g", "after": "a"},
+            {"name": "a", "group": "g", "after_group": [5, "other"]},
+            {"name": "d", "group": 7, "after_group": 7},
+        ]
+        found = plan(entries(*jobs), ids)
+        assert list(found.places) == ["line 1", "line 3", "line 2", "line 4"]
+
+    @pytest.mark.parametrize(
         ("fields", "why"),
         [
             ([{"name": "a"}, {"name": "a"}], "line 2: the name 'a' is taken by line 1."),

@@ -107,6 +107,11 @@ class TestLabels:
         assert read_labels("ssd, eu-west") == ("eu-west", "ssd")
         assert read_labels(["b", "a", "b"]) == ("a", "b")
 
+    @pytest.mark.parametrize("labels", [[None], [True, 1.5], ["a", 2], [["a"]]])
+    def test_labels_are_texts(self, labels: list[object]) -> None:
+        with pytest.raises(AmountError, match="a label is a text such as ssd"):
+            read_labels(labels)
+
     @pytest.mark.parametrize("text", ["", "a b", "ü", ";", "a=b", "x" * 64])
     def test_others_are_refused(self, text: str) -> None:
         with pytest.raises(AmountError, match="a label is a word"):
@@ -160,6 +165,10 @@ class TestResources:
             ("gpu=2000", "1024 at most"),
             ("gpu=[0-5000]", "1024 at most"),
             ("cpu=1,cpu=2", "twice"),
+            ("gpu=[5-1]", r"gpu=\[5-1\]; 5-1 goes down, so write 1-5"),
+            ("gpu=[]", r"gpu=\[\]; for none of them, write gpu=0"),
+            ("gpu=[0,0]", "device 0 twice"),
+            ("fpga=[0-3,2]", "device 2 twice"),
         ],
     )
     def test_that_make_no_sense_are_refused(self, text: str, why: str) -> None:

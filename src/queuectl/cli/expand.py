@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
+from queuectl.cli.options import check_not_empty
 from queuectl.values import dataclass
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -87,6 +88,8 @@ class Wanted:
 def wanted(flags: dict[str, Any]) -> Wanted | None:
     """Take the options of an expansion out of all that were given; None if there is none."""
     asked = Wanted(**{name: flags.pop(name) for name in _OPTIONS})
+    for name in ("array", "each_line", "each_json", "at_once", "after_each"):
+        check_not_empty(f"--{name.replace('_', '-')}", getattr(asked, name))
     if not any((asked.array, asked.each_line, asked.each_json, asked.sweep)):
         _check_alone(asked)
         return None

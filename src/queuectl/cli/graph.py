@@ -64,7 +64,8 @@ def graph(id: str | None, group: str | None, form: str, limit: int, as_json: boo
     In the tree, jobs stand below those that they wait for. One that waits for several stands below
     the first of them, and is only named again below the others. What a job wants of the one above
     it is said if it isn't that it completes. A job for which others wait in vain is marked as the
-    root cause, and these stand below it. With --group, it is the jobs of a group.
+    root cause, and these stand below it. Below the 20th level, jobs have their level before them
+    in place of more indentation. With --group, it is the jobs of a group.
     """
     if (id is None) == (group is None):
         raise click.UsageError("Give either the id of a job, or --group NAME")

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from importlib import import_module
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from queuectl.cli.outlet import outlet
 from queuectl.cli.program import name_parents
 from queuectl.cli.render import plural, safe, say, write, write_json
 from queuectl.composing import planned
-from queuectl.errors import EXIT_DONE, BadJobError, StoreMissingError, UsageError, how_to_install
+from queuectl.errors import EXIT_DONE, BadJobError, StoreMissingError
 from queuectl.facts import Batch
 from queuectl.graphs import Entry, Plan, check_known, plan
 from queuectl.merging import merge_requests
@@ -25,13 +24,17 @@ if TYPE_CHECKING:
 
 MOST_TOLD = 20
 """Jobs that are told one by one."""
+MOST_SHOWN = 200
+"""Jobs that the tree of a dry run has."""
 YAML = (".yaml", ".yml")
 
 
 def read_graph(path: str) -> list[Entry]:
     """Read the jobs of a file: JSON lines, one JSON array, or YAML by the name of the file."""
     if path.endswith(YAML):
-        return _read_yaml(path)
+        from queuectl.cli.graph_yaml import read_yaml
+
+        return read_yaml(path)
     with open_feed(path, plain=False, hold=True) as feed:
         lines = list(feed.lines)
         text = b"".join(lines)
@@ -59,74 +62,6 @@ def _read_array(feed: Feed, text: bytes) -> list[Entry]:
         Entry(place=items.place(number), fields=items.parse(number, item) or {})
         for number, item in enumerate(items.lines, 1)
     ]
-
-
-# -- YAML -------------------------------------------------------------------------------
-
-
-def _read_yaml(path: str) -> list[Entry]:
-    """Read a list of jobs, or a mapping of names to jobs."""
-    try:
-        yaml = import_module("yaml")
-    except ImportError:
-        raise UsageError(
-            f"To read {path} takes PyYAML; install it {how_to_install('yaml')}, or write JSON."
-        ) from None
-    try:
-        with open(path, "rb") as file:
-            text = file.read()
-    except OSError as error:
-        raise UsageError(f"{path} can't be read: {error.strerror}.") from None
-    try:
-        loader = yaml.SafeLoader(text)
-        node = loader.get_single_node()
-        if node is None:
-            return []
-        value = loader.construct_document(node)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark is not None else ""
-        why = getattr(error, "problem", None) or str(error).partition("\n")[0]
-        raise BadJobError(f"{path}{where}: invalid YAML: {why}.") from None
-    _check_keys(path, node)
-    return [*_yaml_entries(path, node, value)]
-
-
-def _yaml_entries(path: str, node: Any, value: Any) -> Iterator[Entry]:
-    if isinstance(value, dict):
-        for (key, _), (name, job) in zip(node.value, value.items(), strict=True):
-            place = f"{path}, line {key.start_mark.line + 1}"
-            fields = _yaml_job(place, job)
-            if fields.get("name", name) != name:
-                raise BadJobError(f"{place}: it has two names, {name!r} and {fields['name']!r}.")
-            yield Entry(place=place, fields={"name": name, **fields})
-    elif isinstance(value, list):
-        for item, job in zip(node.value, value, strict=True):
-            place = f"{path}, line {item.start_mark.line + 1}"
-            yield Entry(place=place, fields=_yaml_job(place, job))
-    else:
-        raise BadJobError(f"{path}: it must be a list of jobs, or names with a job each.")
-
-
-def _yaml_job(place: str, job: Any) -> dict[str, Any]:
-    if isinstance(job, str):
-        return {"command": job}
-    if not isinstance(job, dict):
-        raise BadJobError(f"{place}: a job must be a command, or fields such as command: make.")
-    return {str(name): value for name, value in job.items()}
-
-
-def _check_keys(path: str, node: Any) -> None:
-    """Raise that a name comes twice, of which YAML would take the last."""
-    tables = [node, *(node.value if node.id == "sequence" else [])]
-    tables += [job for _, job in node.value] if node.id == "mapping" else []
-    for table in tables:
-        seen: set[str] = set()
-        for key, _ in table.value if table.id == "mapping" else ():
-            if key.id == "scalar" and key.value in seen:
-                line = key.start_mark.line + 1
-                raise BadJobError(f"{path}, line {line}: the name {key.value!r} comes twice.")
-            seen.add(key.value if key.id == "scalar" else "")
 
 
 # -- storing ----------------------------------------------------------------------------
@@ -227,11 +162,17 @@ def show(found: Plan, *, quiet: bool, as_json: bool) -> int:
     values = list(values_of(found, int(time() * 1000)))
     if as_json:
         return show_values(values, as_json=True, quiet=quiet)
+    shown = 0
     for line in tree(_drawn(found)):
+        shown += not line.is_again
+        if shown > MOST_SHOWN:
+            break
         wanted = f" [{line.wanted}]" if line.wanted else ""
         rest = line.where or line.node.titled()
         write(safe(f"{line.branch}{line.node.id}{wanted}  {rest}").rstrip())
     if not quiet:
+        if shown > MOST_SHOWN:
+            say(f"Only the first {MOST_SHOWN} jobs are shown; --json has all of them.")
         say(f"Would enqueue {plural(len(values), 'job')}; nothing was stored.")
     return EXIT_DONE
 

@@ -60,6 +60,16 @@ def here(url: str | None = None, *, check: bool = True) -> "Place":
     return place
 
 
+def check_not_empty(option: str, text: str | None, or_else: str = "") -> None:
+    """Refuse an empty value, as a variable that isn't set leaves it; None is an option not given.
+
+    What else may be done than to leave it out is said as `or_else`.
+    """
+    if text is not None and not text.strip():
+        also = f", or {or_else}" if or_else else ""
+        raise click.UsageError(f"{option} is empty; give it a value, or leave it out{also}")
+
+
 class Duration(click.ParamType):  # type: ignore[type-arg]
     """A duration such as `30`, `30s`, `5m` or `1h30m`; becomes milliseconds."""
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from queuectl.cli.command import Command, meant_option, no_such_option
-from queuectl.errors import UsageError
+from queuectl.cli.options import check_not_empty
+from queuectl.errors import NotFoundError, QueuectlError, UsageError
 from queuectl.fields import REQUESTED
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ def follower(command: str | None, fields: dict[str, Any]) -> dict[str, Any] | No
     """Return the request for what runs when the group of these jobs is over, if that is asked."""
     if command is None:
         return None
+    check_not_empty("--on-done", command)
     if fields.get("group") is None:
         raise click.UsageError("--on-done is about a group; give --group NAME, too")
     from queuectl.groups import following
@@ -144,7 +146,24 @@ def name_parents(queue: "Queue", fields: dict[str, Any]) -> None:
     texts = [after] if isinstance(after, str) else after
     if isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts):
         named = map(read_parent, texts)
-        fields["after"] = [parent_text(queue.meant(id).id, wanted) for id, wanted in named]
+        fields["after"] = [parent_text(_parent(queue, id), wanted) for id, wanted in named]
+
+
+def _parent(queue: "Queue", id: str) -> str:
+    """Return the whole id of a job; if only what stands behind its colon is wrong, say that."""
+    try:
+        return queue.meant(id).id
+    except NotFoundError as error:
+        named, colon, wanted = id.rpartition(":")
+        if not colon:
+            raise
+        try:
+            found = queue.meant(named).id
+        except QueuectlError:
+            raise error from None
+        from queuectl.dependencies import why_unwanted
+
+        raise UsageError(why_unwanted(found, wanted)) from None
 
 
 def exact_words() -> Sequence[str] | None:
@@ -164,6 +183,9 @@ def check_one_command(text: Sequence[str]) -> None:
 def given_fields(flags: dict[str, Any]) -> dict[str, Any]:
     """Return the fields that the options give."""
     given = {name: value for name, value in flags.items() if value not in (None, ())}
+    for name in ("needs", "requires"):
+        for text in given.get(name, ()):
+            check_not_empty(f"--{name}", text, "say none if there is to be none")
     if finals := given.pop("finals", ()):
         given["after"] = [*given.get("after", ()), *(f"{id}:any" for id in finals)]
     if "tags" in given:

@@ -30,8 +30,6 @@ COUNTED = 10_000
 """Children that are counted."""
 MOST_ROOTS = 5
 """Root causes that are named."""
-DEEPEST = 20
-"""Levels of the tree that are indented; of what is further in it is said how far."""
 LONGEST = 100
 """Letters of an id or a command in the tree."""
 pages = Pages()
@@ -116,11 +114,10 @@ def _tree(graph: Graph, found: Blockage) -> dict[str, Any]:
 
 
 def _line(line: Line, found: Blockage) -> dict[str, Any]:
-    node, level = line.node, len(line.branch) // 3
-    is_deep = level > DEEPEST
+    node = line.node
     return {
-        "branch": f"{line.branch[: 3 * DEEPEST]}({level}) " if is_deep else line.branch,
-        "level": level + 1,
+        "branch": line.branch,
+        "level": line.level + 1,
         "id": cut(node.id, LONGEST),
         "path": path_of(node),
         "state": state_of(node),
