@@ -69,7 +69,7 @@ def test_bars_of_resources_stand_in_one_line(page: Page, lab: Lab, server: Serve
 
 def test_a_graph_that_goes_on_at_the_side_says_so(page: Page, lab: Lab, server: Server) -> None:
     for number in range(7):
-        after = f"stage-{number - 1}" if number else None
+        after = [f"stage-{number - 1}"] if number else []
         lab.queue.enqueue(f"run {number}", id=f"stage-{number}", after=after, group="long")
     page.goto(server.url + "/groups/long/graph")
     is_cut = "(one => one.scrollWidth > one.clientWidth)(document.querySelector('.drawn'))"
