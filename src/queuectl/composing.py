@@ -14,6 +14,7 @@ from queuectl.facts import Batch
 from queuectl.fields import Identified, Keywords
 from queuectl.graphs import Entry, Plan, check_known, plan
 from queuectl.job import NewJob
+from queuectl.merging import merge_requests
 from queuectl.request import by_name
 from queuectl.store.ids import job_ids
 from queuectl.values import dataclass
@@ -192,7 +193,12 @@ def store_named(
     queue: Storing, jobs: Iterable[Mapping[str, Any]], fields: Mapping[str, Any]
 ) -> Stored:
     """Store jobs that name each other, as `Queue.enqueue_graph` does."""
-    entries = [Entry(place=f"Job number {n:,}", fields=job) for n, job in enumerate(jobs, 1)]
+    # A job has its name as a parameter, besides those that all have, unless it is a variable.
+    shared = {name: fields[name] for name in ("parameters", "env") if fields.get(name) is not None}
+    entries = [
+        Entry(place=f"Job number {n:,}", fields=merge_requests(shared, job) if shared else job)
+        for n, job in enumerate(jobs, 1)
+    ]
     found = planned(queue, entries)
     batch = queue.enqueue_many(found.requests, **fields)
     return Stored(batch=batch, names=found.names)

@@ -125,6 +125,7 @@ def parent_in(reason: str | None) -> str | None:
     return None
 
 
+_ON_DONE = "on-done of "
 _WANTED = frozenset(wanted.value for wanted in Wanted)
 
 
@@ -134,6 +135,18 @@ def read_parent(text: str) -> tuple[str, Wanted]:
     if colon and id and wanted in _WANTED:
         return id, Wanted(wanted)
     return text, Wanted.OK
+
+
+def on_done_key(group: str) -> str:
+    """Return the unique key of the job that runs when a group is over: there is one for each."""
+    return f"{_ON_DONE}{group}"
+
+
+def is_kept_key(unique: str, after_group: Sequence[str]) -> bool:
+    """Tell whether a unique key is that of what runs when a group is over, and this job isn't."""
+    if not unique.startswith(_ON_DONE):
+        return False
+    return list(after_group) != [parent_text(unique.removeprefix(_ON_DONE), Wanted.ANY)]
 
 
 def why_unwanted(id: str, wanted: str) -> str:

@@ -5,11 +5,11 @@ Pure: what is in a graph goes in, lines come out. Ids and commands may hold anyt
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from queuectl.job import State
-from queuectl.lineage import Graph, Link, Node
+from queuectl.lineage import Blockage, Graph, Link, Node, blockage
 
 _COLOURS = {
     State.BLOCKED: ("#f3e8ff", "#7e22ce"),
@@ -23,6 +23,8 @@ _COLOURS = {
 }
 """The colours in which states are drawn: what is inside, and the border."""
 LONGEST_LABEL = 60
+ROOT_CAUSE = "root cause"
+"""What is said of a job for which others wait in vain."""
 DEEPEST = 20
 """Levels of a tree that are indented: a chain of thousands would be gigabytes of indentation."""
 
@@ -38,27 +40,38 @@ class Line(NamedTuple):
     wanted: str
     """How the job above it has to end, if that isn't `ok`."""
     is_again: bool
-    """Whether it stands further up already, with what waits for it."""
+    """Whether it stands elsewhere with what waits for it, and is only named here."""
+    is_below: bool = False
+    """Whether that is further down."""
+
+    @property
+    def where(self) -> str:
+        """Say where it stands with what waits for it, if that isn't here."""
+        return "" if not self.is_again else "(see below)" if self.is_below else "(see above)"
 
 
-def tree(graph: Graph) -> Iterator[Line]:
+def tree(graph: Graph, found: Blockage | None = None) -> Iterator[Line]:
     """Yield the lines of a tree: each job stands below one that it waits for.
 
-    One that waits for several stands below the first of them, and is only named below the others.
-    Below the 20th level they aren't indented further, but have their level before them.
+    One that waits for several stands below the first of them, and is only named below the others;
+    one that waits in vain stands below the first that is on the way to a root cause. Below the
+    20th level they aren't indented further, but have their level before them.
     """
+    ways = frozenset[tuple[str, str]]() if found is None else found.links
+    in_vain = {child for _, child in ways}
     nodes = {node.id: node for node in graph.nodes}
     below: dict[str, list[Link]] = defaultdict(list)
     for link in graph.links:
         below[link.parent].append(link)
     waiting = {link.child for link in graph.links}
     # From the last to the first, as what is put there last is taken first.
-    left = [("", "", 0, node, "") for node in reversed(graph.nodes) if node.id not in waiting]
+    left = [("", "", 0, node, "", True) for node in reversed(graph.nodes) if node.id not in waiting]
     seen: set[str] = set()
     while left:
-        branch, under, level, node, wanted = left.pop()
-        is_again = node.id in seen
-        yield Line(branch, level, node, wanted, is_again)
+        branch, under, level, node, wanted, is_place = left.pop()
+        is_below = not is_place and node.id not in seen
+        is_again = is_below or node.id in seen
+        yield Line(branch, level, node, wanted, is_again, is_below)
         if is_again:
             continue
         seen.add(node.id)
@@ -74,6 +87,7 @@ def tree(graph: Graph) -> Iterator[Line]:
                     level,
                     nodes[link.child],
                     "" if link.wanted == "ok" else link.wanted,
+                    link.child not in in_vain or (link.parent, link.child) in ways,
                 )
             )
 
@@ -81,11 +95,12 @@ def tree(graph: Graph) -> Iterator[Line]:
 def dot(graph: Graph) -> Iterator[str]:
     """Yield the lines of a graph in the language of Graphviz."""
     names = {node.id: f"n{number}" for number, node in enumerate(graph.nodes)}
+    roots = blockage(graph).roots
     yield "digraph jobs {"
     yield '  node [shape=box, style="rounded,filled", fontname="sans-serif"];'
     for node in graph.nodes:
         fill, border = _COLOURS[node.state]
-        label = "\\n".join(_dot_escaped(text) for text in _label(node))
+        label = "\\n".join(_dot_escaped(text) for text in _label(node, roots))
         width = ", penwidth=3" if node.id == graph.id else ""
         yield (
             f'  {names[node.id]} [label="{label}", fillcolor="{fill}", color="{border}"{width}];'
@@ -104,9 +119,10 @@ def _dot_escaped(text: str) -> str:
 def mermaid(graph: Graph) -> Iterator[str]:
     """Yield the lines of a graph in the language of Mermaid."""
     names = {node.id: f"n{number}" for number, node in enumerate(graph.nodes)}
+    roots = blockage(graph).roots
     yield "flowchart TD"
     for node in graph.nodes:
-        label = "<br/>".join(_mermaid_escaped(text) for text in _label(node))
+        label = "<br/>".join(_mermaid_escaped(text) for text in _label(node, roots))
         yield f'  {names[node.id]}["{label}"]:::{_class(node)}'
     for link in graph.links:
         arrow = "-->" if link.is_met else "-.->"
@@ -128,10 +144,13 @@ def _mermaid_escaped(text: str) -> str:
     return re.sub(r"[^\w .,/=+*@-]", lambda found: f"#{ord(found[0])};", text)
 
 
-def _label(node: Node) -> list[str]:
+def _label(node: Node, roots: Collection[str]) -> list[str]:
     """Return what is written into the box of a job."""
-    title = " ".join("".join(c if c.isprintable() else " " for c in node.title).split())
+    title = " ".join(
+        "".join(c if c.isprintable() else " " for c in node.titled(LONGEST_LABEL)).split()
+    )
     if len(title) > LONGEST_LABEL:
         title = f"{title[: LONGEST_LABEL - 3]}..."
     state = "open" if node.is_group and node.state is None else str(node.state or "gone")
-    return [text for text in (node.id, title, state) if text]
+    mark = ROOT_CAUSE if node.id in roots else ""
+    return [text for text in (node.id, title, state, mark) if text]

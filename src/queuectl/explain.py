@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from queuectl.facts import Event, Node, Pause, QueueInfo, Sleep
+from queuectl.facts import Event, Node, Pause, QueueInfo, Sleep, count_unhandled
 from queuectl.job import TYPE, WAITING, Job, State, base_handler, moment, told_handler
 from queuectl.values import dataclass, field, replace
 from queuectl.when import ahead, human, iso, local
@@ -268,11 +268,38 @@ def unhandled(jobs: Sequence[Job], crews: Sequence[Crew]) -> list[Reason]:
             and not any(crew.takes(job) for crew in taking)
         }
     )
+    return _unhandled(lacking, [crew.queues for crew in taking])
+
+
+def unhandled_lines(
+    lines: Mapping[tuple[str, str], int], crews: Sequence[Crew], most: int
+) -> list[Reason]:
+    """Say which ready jobs no node can run, though some serve their queues, and how many they are.
+
+    Each line is that of a queue and a handler, and was counted up to `most`.
+    """
+    nodes = [crew.queues for crew in crews if not crew.stopping]
+    found: dict[str, tuple[Reason, int]] = {}
+    for handler, jobs in count_unhandled(lines, nodes).items():
+        for reason in _unhandled([handler], nodes):
+            first, before = found.get(reason.text, (reason, 0))
+            found[reason.text] = (first, before + jobs)
+    return [
+        replace(reason, text=f"{_counted(jobs, most)} can't run: {reason.text}")
+        for reason, jobs in [*found.values()][:NAMED]
+    ]
+
+
+def _counted(jobs: int, most: int) -> str:
+    return f"{most:,} jobs or more" if jobs >= most else f"{jobs:,} job{'s' * (jobs != 1)}"
+
+
+def _unhandled(lacking: Sequence[str], nodes: "Sequence[Serving]") -> list[Reason]:
+    """Say of handlers that no node has what it is that they lack."""
     if not lacking:
         return []
     from queuectl.shortage import is_short
 
-    nodes = [crew.queues for crew in taking]
     short = [handler for handler in lacking if is_short(handler, nodes)]
     return unable([one for one in lacking if one not in short]) + _lacks(short, nodes)
 
@@ -344,7 +371,7 @@ def _asleep(job: Job, sleep: Sleep, now: int) -> Reason:
 
 
 def _blocked(around: Surroundings) -> list[Reason]:
-    """Say what a job waits for, and what keeps it in the end."""
+    """Say what a job waits for, and what keeps it in the end: once, where both are the same."""
     kept = [parent for parent in around.parents if not parent.is_met]
     if not kept:
         return [_reason(Cause.BLOCKED, "other jobs must end before it")]
@@ -354,6 +381,8 @@ def _blocked(around: Surroundings) -> list[Reason]:
         return [_reason(Cause.BLOCKED, text)]
     direct = {parent.id for parent in kept}
     others = [root for root in roots.found if not root.is_stuck and root.id not in direct]
+    if roots.is_whole and direct <= {root.id for root in roots.stuck} and len(direct) <= NAMED:
+        return stuck(roots)
     if others and not roots.stuck:
         text += f", and so for {listed([_waited_for(root) for root in others])}"
     if not roots.is_whole:

@@ -9,6 +9,7 @@ from typing import Any
 
 from queuectl.dependencies import parent_text, read_parent, why_unwanted
 from queuectl.errors import BadJobError, did_you_mean, shown
+from queuectl.parameters import MOST, NAME
 from queuectl.request import LONGEST_ID, check_name
 from queuectl.values import dataclass
 
@@ -71,7 +72,7 @@ def plan(entries: Sequence[Entry], make_ids: Callable[[int], Sequence[str]]) -> 
     order = in_order(links, lambda at: called.get(at, ids[at]))
     _check_groups(fields, links, lambda at: called.get(at, ids[at]))
     return Plan(
-        requests=[_request(fields[at]) for at in order],
+        requests=[_request(fields[at], has_own_id=at not in made) for at in order],
         places=[entries[at].place for at in order],
         names=names,
         outside=outside,
@@ -164,8 +165,17 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _request(fields: dict[str, Any]) -> dict[str, Any]:
-    fields.pop("name", None)
+def _request(fields: dict[str, Any], *, has_own_id: bool) -> dict[str, Any]:
+    """Return a request of fields; a name by which nothing else knows the job is kept with it."""
+    name = fields.pop("name", None)
+    own, env = fields.get("parameters"), fields.get("env")
+    if name is None or (has_own_id and fields["id"] == name):
+        return fields
+    # What else they may be is refused when they are read; who sets the variable means that.
+    if isinstance(own, Mapping | None) and not (isinstance(env, Mapping) and NAME in env):
+        known = own or {}
+        if NAME not in known and len(known) < MOST:
+            fields["parameters"] = {NAME: name, **known}
     return fields
 
 

@@ -9,13 +9,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from queuectl.changes import REPAIR, Change, cancelling
-from queuectl.dependencies import Wanted, parent_text, read_parent
+from queuectl.dependencies import Wanted, on_done_key, parent_text, read_parent
 from queuectl.enqueueing import MOST_AT_ONCE, Enqueuer, Request
 from queuectl.errors import NotFoundError, UsageError, did_you_mean
 from queuectl.explain import Reason
 from queuectl.facts import Batch, Group
 from queuectl.filter import Filter
-from queuectl.job import WAITING, Job, Output, Usage, span
+from queuectl.job import WAITING, Job, Output, State, Usage, span
 from queuectl.pairing import Element, pair
 from queuectl.parameters import INDEX
 from queuectl.place import Place
@@ -49,6 +49,8 @@ class Standing:
     group: Group
     at: int
     """When that was so."""
+    is_stuck: bool = False
+    """Whether all that is left waits in vain."""
 
     @property
     def done(self) -> int:
@@ -67,8 +69,8 @@ class Standing:
 
     @property
     def left(self) -> "timedelta | None":
-        """How long the rest takes if it goes on as until now; None if nobody knows."""
-        left = self.group.left(self.at)
+        """How long the rest takes if it goes on as until now; None if nobody knows, or it won't."""
+        left = None if self.is_stuck else self.group.left(self.at)
         return None if left is None else span(left)
 
 
@@ -159,7 +161,9 @@ class Groups:
 
     def progress(self, name: str) -> Standing:
         """Return how far a group is: how many are done, and how long the rest may take."""
-        return Standing(group=self.get(name), at=self._queue.now())
+        group = self.get(name)
+        is_stuck = bool(group.open and self.stuck([name]))
+        return Standing(group=group, at=self._queue.now(), is_stuck=is_stuck)
 
     def why(self, name: str) -> list[Reason]:
         """Say why a group isn't over, as far as some of its newest jobs tell.
@@ -180,6 +184,22 @@ class Groups:
         """Count the jobs of groups that run now: of each group of which any does, by its name."""
         return self._store.groups.running()
 
+    def stuck(self, names: Sequence[str]) -> list[str]:
+        """Return those of the groups of these names of which all that is left waits in vain.
+
+        Nothing of them runs or will, until somebody retries what they wait for. Of a group of more
+        than 10,000 jobs that is known if no more than 1,000 are left.
+        """
+        from queuectl import relatives
+
+        if not any(one.jobs for one in self._store.jobs.counts() if one.state == State.BLOCKED):
+            return []
+        return [
+            group.name
+            for group in self.named(names)
+            if group.open and relatives.is_in_vain(self._store, group, most=LOOKED_AT, looks=LOOKS)
+        ]
+
     def roots(self, name: str) -> "Roots":
         """Return what keeps blocked jobs of a group from running, as far as some of them tell.
 
@@ -197,7 +217,7 @@ class Groups:
 
     def follower(self, name: str) -> Job | None:
         """Return the job that runs when a group is over, if there is one: see `on_done`."""
-        key = unique_key(name)
+        key = on_done_key(name)
         found = (child.job for child in self.children(name))
         return next((job for job in found if job is not None and job.unique_key == key), None)
 
@@ -328,15 +348,10 @@ def following(name: str, what: Request, fields: Mapping[str, Any]) -> dict[str, 
     return {
         **asked,
         "after_group": [parent_text(check_name("group", name), Wanted.ANY)],
-        "unique": unique_key(name),
+        "unique": on_done_key(name),
         "unique_for": ONCE,
         "on_duplicate": OnDuplicate.RETURN.value,
     }
-
-
-def unique_key(name: str) -> str:
-    """Return the unique key of the job that runs when a group is over."""
-    return f"on-done of {name}"
 
 
 def new_name(kind: str) -> str:

@@ -4,6 +4,7 @@ Values only; `relatives` finds them in a store.
 """
 
 from queuectl.job import FINISHED, Job, State
+from queuectl.titles import with_own
 from queuectl.values import dataclass
 
 
@@ -92,11 +93,17 @@ class Node:
     """None if it is gone, or in a queue that isn't spoken of."""
     title: str = ""
     """What it runs."""
+    own: str = ""
+    """What it has to itself that can't be seen in that."""
     queue: str | None = None
     reason: str | None = None
     """Why it is dead or cancelled."""
     is_group: bool = False
     """Whether it is a group."""
+
+    def titled(self, longest: int | None = None) -> str:
+        """Return how it is titled for people; what it runs gives way to what it has to itself."""
+        return with_own(self.title, self.own, longest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """The queue at a glance: gathers what status, statistics and explanations are made of."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from queuectl import roster
@@ -16,6 +16,7 @@ from queuectl.explain import (
     run_paused,
     stuck,
     unhandled,
+    unhandled_lines,
 )
 from queuectl.facts import Event, Node, Pause
 from queuectl.filter import Filter, Names
@@ -158,6 +159,21 @@ def explain_queues(store: Store, choices: Sequence[Collection[str]]) -> list[lis
     crews = [_crew(node) for node in roster.living(store)]
     infos = store.settings.queues()
     return [hindrances(queues, crews, infos) for queues in choices]
+
+
+def explain_each_queue(store: Store, queues: Sequence[str]) -> dict[str, list[Reason]]:
+    """Say of each queue what keeps all its jobs, and which of them can't be run by any node."""
+    found = explain_queues(store, [[name] for name in queues])
+    crews = [_crew(node) for node in roster.living(store)]
+    lines = store.runs.lines(LONGEST_LINE) if crews and queues else {}
+    return {
+        name: [*reasons, *unhandled_lines(_of_queue(lines, name), crews, LONGEST_LINE)]
+        for name, reasons in zip(queues, found, strict=True)
+    }
+
+
+def _of_queue(lines: Mapping[tuple[str, str], int], queue: str) -> dict[tuple[str, str], int]:
+    return {line: jobs for line, jobs in lines.items() if line[0] == queue}
 
 
 def explain_some(store: Store, place: Place, which: Sequence[str] | Filter) -> list[Reason]:

@@ -24,6 +24,8 @@ INDEX = "index"
 """The number of an element among those of its request."""
 LINE = "line"
 """The line that an element is for."""
+NAME = "name"
+"""What a job of a graph is called there, unless it has a parameter of that name."""
 OURS = {
     INDEX: "QUEUECTL_INDEX",
     LINE: "QUEUECTL_LINE",

@@ -407,8 +407,9 @@ class Queue:
     ) -> "composing.Stored":
         """Store jobs that name each other by a `name`, in one transaction.
 
-        Names are of this graph alone: each job gets an id, unless it says one. What they wait for
-        are names, or ids, of each other, or ids of jobs that are stored already; a circle, an
+        Names are of this graph alone: each job gets an id, unless it says one, and keeps its name
+        as the parameter `name`, unless that is its id or it says such a parameter. What they wait
+        for are names, or ids, of each other, or ids of jobs that are stored already; a circle, an
         unknown job and a name that comes twice are refused. Keywords hold for all.
         """
         return composing.store_named(self, jobs, fields)
@@ -842,9 +843,11 @@ class Queue:
         return found
 
     def hindrances_of_each(self, queues: Sequence[str]) -> "dict[str, Reasons]":
-        """Return the same of each of these queues by itself."""
-        found = overview.explain_queues(self.store, [[name] for name in queues])
-        return dict(zip(queues, found, strict=True))
+        """Return the same of each of these queues by itself, and which jobs of it no node can run.
+
+        Those are jobs that are ready; they are counted up to 10,000.
+        """
+        return overview.explain_each_queue(self.store, queues)
 
     def status(self) -> "Status":
         """Return counts per state and queue, and who works."""

@@ -16,6 +16,7 @@ from queuectl.listing import search
 from queuectl.request import MOST_PARENTS
 from queuectl.scope import is_bounded, reaches
 from queuectl.store.contract import Store, chunks
+from queuectl.titles import own_of
 from queuectl.values import replace
 
 AT_ONCE = 1_000
@@ -24,6 +25,10 @@ MOST_BEFORE = 200_000
 """Jobs that are looked at to find what keeps one."""
 MEMBERS, LOOKS = 100, 10_000
 """Jobs of a group that are looked into, and among how many they are looked for."""
+ABLE = tuple(state for state in OPEN if state != State.BLOCKED)
+"""States of jobs that run, or will without others."""
+LEFT_AT_ONCE = 1_000
+"""Blocked jobs that are read to see whether they are all that is left of a large group."""
 MOST_ALONG = 10_000
 """Jobs that are counted as those which a cancellation takes along."""
 LEVELS = 1_000
@@ -192,6 +197,26 @@ def roots_of_group(store: Store, name: str, *, most: int, looks: int) -> Roots:
     blocked = store.jobs.select(which, limit=most + 1, last=last)
     found = roots(store, blocked[:most])
     return found if horizon is None and len(blocked) <= most else replace(found, is_whole=False)
+
+
+def is_in_vain(store: Store, group: Group, *, most: int, looks: int) -> bool:
+    """Tell whether all that is left of a group is blocked, by what doesn't go on by itself.
+
+    So many of its newest jobs are looked at to find these. Of a larger group that is known only if
+    no more than `LEFT_AT_ONCE` are left, and of more blocked ones than `most` the newest tell.
+    """
+    horizon = store.jobs.horizon(Filter(groups=(group.name,)), looks=looks)
+    last = None if horizon is None else horizon.seq
+    able = Filter(groups=(group.name,), states=ABLE)
+    if store.jobs.select(able, limit=1, last=last):
+        return False
+    limit = most if horizon is None else LEFT_AT_ONCE
+    which = Filter(groups=(group.name,), states=(State.BLOCKED,))
+    blocked = store.jobs.select(which, limit=limit, last=last)
+    if horizon is not None and len(blocked) < group.open:
+        return False
+    found = roots(store, blocked[:most])
+    return bool(found.found) and len(found.stuck) == len(found.found)
 
 
 class _Ahead:
@@ -432,6 +457,7 @@ def _node(job: Job) -> Node:
         id=job.id,
         state=job.state,
         title=job.title[:LONGEST_TITLE],
+        own=own_of(job),
         queue=job.queue,
         reason=job.reason,
     )

@@ -150,8 +150,11 @@ def root_dict(root: "Root") -> dict[str, Any]:
     }
 
 
-def group_dict(group: Group, now: int | None = None) -> dict[str, Any]:
-    """Describe a group; if it is told what time it is, also how long the rest may take."""
+def group_dict(group: Group, now: int | None = None, *, is_stuck: bool = False) -> dict[str, Any]:
+    """Describe a group; if it is told what time it is, also how long the rest may take.
+
+    Nobody knows that of one that is stuck, of which all that is left waits in vain.
+    """
     told = {
         "name": group.name,
         "state": "open" if group.over_at is None else group.came_to.value,
@@ -169,7 +172,9 @@ def group_dict(group: Group, now: int | None = None) -> dict[str, Any]:
         "over_at": moment(group.over_at),
         "rounds": group.rounds,
     }
-    return told if now is None else told | {"left": seconds(group.left(now))}
+    if now is None:
+        return told
+    return told | {"left": None if is_stuck else seconds(group.left(now)), "stuck": is_stuck}
 
 
 def parameters_dict(job: Job) -> dict[str, str | int]:

@@ -81,7 +81,20 @@ def read_values(given: Mapping[str, Any], *, now: int) -> Values:
     if "retry_delay" in values and "backoff" not in values:
         values["backoff"] = read_value("backoff", "fixed")[1]
     _check_work(values)
+    if values.get("unique"):
+        _check_kept_key(values["unique"], values.get("after_group") or ())
     return values
+
+
+def _check_kept_key(key: str, after_group: Sequence[str]) -> None:
+    from queuectl.dependencies import is_kept_key
+
+    if is_kept_key(key, after_group):
+        raise BadJobError(
+            f"The unique key {shown(key)} is that of what runs when a group is over; say --on-done,"
+            " or choose another key.",
+            field="unique",
+        )
 
 
 def read_some(given: Mapping[str, Any], *, now: int = 0) -> Values:

@@ -104,8 +104,13 @@ def group_dicts(queue: "Queue", groups: "Sequence[Group]") -> list[dict[str, Any
     """Describe groups, and how many of their jobs run."""
     now = queue.now()
     running = queue.groups.running() if any(group.open for group in groups) else {}
+    still = [group.name for group in groups if group.open and not running.get(group.name)]
+    stuck = set(queue.groups.stuck(still)) if still else set()
     return [
-        {**group_dict(group, now), "running": min(running.get(group.name, 0), group.open)}
+        {
+            **group_dict(group, now, is_stuck=group.name in stuck),
+            "running": min(running.get(group.name, 0), group.open),
+        }
         for group in groups
     ]
 

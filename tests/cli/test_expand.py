@@ -54,6 +54,33 @@ def test_a_sweep_is_a_job_for_each_combination(cli: Cli) -> None:
     ]
 
 
+def test_those_of_a_sweep_are_told_apart_where_they_are_listed(cli: Cli) -> None:
+    cli.ok(
+        *("enqueue", 'exit 1 && train --lr {lr} "$seed"'),
+        *("--sweep", "lr=1,2", "--sweep", "seed=1..2", "--max-retries", "0", "--group", "lab"),
+    )
+    whole = [f'exit 1 && train --lr {lr} "$seed" [seed={n}]' for lr in (2, 1) for n in (2, 1)]
+    told = cli.ok("list").lines[1:]
+    assert [line[line.index("exit") :] for line in told] == whole
+    # Where a field is asked for, it is that field.
+    assert cli.ok("list", "--columns", "command").lines[1:] == [
+        one.partition(" [")[0] for one in whole
+    ]
+    assert cli.ok("list", "--columns", "title").lines[1:] == whole
+    assert cli.ok("list", "--format", "{title}").lines == whole
+    assert cli.ok("list", "--json").json[0]["command"] == 'exit 1 && train --lr 2 "$seed"'
+    tree = cli.ok("graph", "--group", "lab").lines
+    assert [line.partition("  ")[2] for line in tree] == whole[::-1]
+    assert tree[0].split()[1] == "pending"
+    mermaid = cli.ok("graph", "--group", "lab", "--format", "mermaid").stdout
+    assert "seed=1#93;<br/>pending" in mermaid
+    cli.ok("worker", "start", "--drain")
+    told = cli.ok("dlq", "list").lines[1:]
+    assert sorted(line[line.index("exit 1 &&") :] for line in told) == sorted(whole)
+    would = cli.ok("retry", "--state", "dead", "--dry-run").lines
+    assert sorted(line.partition(": ")[2] for line in would) == sorted(whole)
+
+
 def test_a_json_job_may_be_expanded(cli: Cli) -> None:
     cli.ok("enqueue", '{"command": "run {}", "priority": 3, "queue": "q"}', "--array", "1-2")
     assert [(job.command, job.priority, job.queue) for job in jobs(cli)] == [

@@ -206,6 +206,24 @@ class TestLooking:
         assert "either the id" in cli.refused("graph", "a", "--group", "night", code=2)
         assert "either the id" in cli.refused("graph", code=2)
 
+    def test_the_root_cause_is_marked(self, cli: Cli) -> None:
+        cli.add("true", "--id", "late", "--queue", "other")
+        cli.add("exit 3", "--id", "root", "--max-retries", "0")
+        fill(cli, "a late root", "b a")
+        assert "root cause" not in cli.ok("graph", "b").stdout
+        cli.ok("worker", "start", "--drain", "--queue", "default")
+        assert cli.ok("graph", "b").lines == [
+            "late pending  true",
+            "└─ a blocked  (see below)",
+            "root dead (root cause)  exit 3",
+            "└─ a blocked  echo a",
+            "   └─ b blocked  echo b",
+        ]
+        assert "\\ndead\\nroot cause" in cli.ok("graph", "b", "--format", "dot").stdout
+        assert "dead<br/>root cause" in cli.ok("graph", "b", "--format", "mermaid").stdout
+        told = cli.on_terminal("graph", "b").stdout
+        assert "\x1b[31mdead\x1b[0m\x1b[1m (root cause)\x1b[0m" in told
+
     def test_states_have_their_colours_on_a_terminal(self, cli: Cli) -> None:
         fill(cli, "r", "a r")
         told = cli.on_terminal("graph", "a").stdout
@@ -405,6 +423,40 @@ class TestFiles:
             "check",
         ]
         assert "See it all with: queuectl graph " in told.stderr
+
+    def test_names_are_kept_as_parameters(self, cli: Cli) -> None:
+        lines: list[dict[str, object]] = [
+            {"name": "fetch", "command": 'echo "I am $name"'},
+            {"name": "parse", "command": ": go", "after": "fetch", "parameters": {"seed": "3"}},
+            {"name": "b", "command": "true", "after": "fetch", "parameters": {"name": "mine"}},
+            {"name": "c", "command": "true", "after": "fetch", "env": {"name": "set"}},
+            {"name": "d", "id": "d", "command": "true", "after": "fetch"},
+            {"name": "e", "id": "other", "command": "true", "after": "fetch"},
+            {"id": "f", "command": "true", "after": "fetch"},
+        ]
+        text = "\n".join(map(json.dumps, lines))
+        dry = cli.ok("enqueue", "--graph", "-", "--dry-run", input=text).lines
+        assert dry[:2] == ['fetch  echo "I am $name"', "├─ parse  : go [seed=3]"]
+        told = cli.ok("enqueue", "--graph", "-", "--group", "night", "--json", input=text).json
+        own = {name: cli.queue.get(id).parameters for name, id in told["names"].items()}
+        assert own == {
+            "fetch": {"name": "fetch"},
+            "parse": {"name": "parse", "seed": "3"},
+            "b": {"name": "mine"},
+            "c": {},
+            "d": {},
+            "e": {"name": "e"},
+        }
+        assert cli.queue.get("f").parameters == {}
+        assert ": go [name=parse, seed=3]" in cli.ok("list").stdout
+        tree = cli.ok("graph", "--group", "night").lines
+        assert tree[1] == f"├─ {told['names']['parse']} blocked  : go [name=parse, seed=3]"
+        assert "Parameters: name=parse, seed=3" in cli.ok("show", told["names"]["parse"]).stdout
+        cli.ok("worker", "start", "--drain")
+        shown = cli.ok("results", "--group", "night").lines
+        assert shown[0].split()[:3] == ["ID", "NAME", "SEED"]
+        assert shown[1].split()[1] == "fetch"
+        assert cli.ok("output", told["names"]["fetch"], "--stdout").stdout == "I am fetch\n"
 
     def test_it_may_wait_for_jobs_that_are_stored(self, cli: Cli) -> None:
         first = cli.queue.enqueue("true").id

@@ -120,6 +120,28 @@ class TestProgress:
         run_all(cli)
         assert cli.ok("progress", "--group", "g").lines == ["g: 3 of 3 jobs done"]
 
+    def test_what_waits_in_vain_has_no_time_left(self, cli: Cli) -> None:
+        fill(cli, good="true", bad="false")
+        cli.ok("enqueue", "true", "--id", "kept", "--group", "g", "--after", "bad")
+        cli.ok("enqueue", "true", "--id", "behind", "--group", "g", "--after", "kept")
+        run_all(cli)
+        told = "g: 2 of 4 jobs done, 1 dead, stuck: what is left waits in vain"
+        assert cli.ok("progress", "--group", "g", "--once").lines == [told]
+        for found in (
+            cli.ok("progress", "--group", "g", "--json").json,
+            *cli.ok("groups", "g", "--json").json,
+        ):
+            assert (found["state"], found["stuck"], found["left"]) == ("open", True, None)
+        assert cli.ok("groups").lines[1].split()[:2] == ["g", "stuck"]
+        following = cli.start("progress", "--group", "g")
+        assert following.stdout is not None
+        assert following.stdout.readline().decode().strip() == told
+        cli.ok("retry", "bad", "--with", "command=true")
+        [found] = cli.ok("groups", "g", "--json").json
+        assert (found["stuck"], found["left"] is None) == (False, False)
+        run_all(cli)
+        assert following.wait(30) == 0
+
     def test_what_cannot_be(self, cli: Cli) -> None:
         assert "either a number" in cli.refused("progress", code=2)
         assert "either a number" in cli.refused("progress", "4", "--group", "g", code=2)
@@ -314,3 +336,11 @@ def test_a_graph_is_a_group(cli: Cli) -> None:
 def test_no_more_run_at_once_than_the_group_allows(cli: Cli) -> None:
     cli.ok("enqueue", "true", "--array", "1-2%1", "--group", "one")
     assert {job.keys for job in cli.queue.list()} == {("%1 one",)}
+
+
+def test_the_key_of_what_follows_a_group_is_no_other_jobs(cli: Cli) -> None:
+    told = cli.refused("enqueue", "true", "--unique", "on-done of night", code=2)
+    assert "that of what runs when a group is over; say --on-done" in told
+    cli.add("true", "--unique", "on-done")
+    cli.add("true", "--group", "night", "--on-done", "true")
+    assert len(cli.ok("list", "--json").json) == 3

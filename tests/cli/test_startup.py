@@ -100,6 +100,8 @@ FOR_ENQUEUE = (
         "queuectl.store.sqlite.idiom",
         "queuectl.store.sqlstore",
         "queuectl.store.statements",
+        "queuectl.store.statements.around",
+        "queuectl.store.statements.between",
         "queuectl.store.statements.shared",
         "queuectl.store.statements.sqlite",
         "queuectl.store.verbs",

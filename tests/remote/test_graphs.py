@@ -113,4 +113,10 @@ def test_groups_are_all_the_same(lab: Lab, far: Queue) -> None:
     assert far.groups.taken_along("g").ids == ("behind",)
     assert far.groups.roots("g") == near.groups.roots("g")
     assert [root.id for root in far.groups.roots("g").found] == ["root"]
+    assert far.groups.stuck(["g"]) == near.groups.stuck(["g"]) == []
+    near.enqueue("false", id="bad", max_retries=0)
+    near.enqueue("true", id="one", group="stuck", after="bad")
+    lab.node()
+    lab.wait_state("bad", State.DEAD)
+    assert far.groups.stuck(["g", "stuck"]) == near.groups.stuck(["g", "stuck"]) == ["stuck"]
     assert far.groups.running() == near.groups.running() == {}

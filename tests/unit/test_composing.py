@@ -163,6 +163,25 @@ def test_jobs_that_have_names(queue: Queue) -> None:
         queue.enqueue_graph([{"command": "x", "after": "nobody"}])
 
 
+def test_names_are_kept_besides_what_all_have(queue: Queue) -> None:
+    stored = queue.enqueue_graph(
+        [
+            {"name": "a", "command": "a"},
+            {"name": "b", "command": "b", "after": "a", "parameters": {"lr": "1"}},
+            {"name": "c", "command": "c", "env": {"X": "y"}},
+        ],
+        parameters={"seed": "3"},
+    )
+    own = {name: dict(queue.get(id).parameters) for name, id in stored.names.items()}
+    assert own == {
+        "a": {"name": "a", "seed": "3"},
+        "b": {"name": "b", "lr": "1"},
+        "c": {"name": "c", "seed": "3"},
+    }
+    stored = queue.enqueue_graph([{"name": "a", "command": "a"}], env={"name": "set"})
+    assert queue.get(stored.names["a"]).parameters == {}
+
+
 def test_calls_of_tasks(queue: Queue) -> None:
     @queue.task(name="shop.double", queue="sums")
     def double(n: int) -> int:

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from queuectl.drawing import DEEPEST, dot, mermaid, tree
 from queuectl.job import State
-from queuectl.lineage import Graph, Link, Node
+from queuectl.lineage import Graph, Link, Node, blockage
+from queuectl.values import replace
 
 
 def a_graph(*links: str, **titles: str) -> Graph:
@@ -20,6 +21,12 @@ def a_graph(*links: str, **titles: str) -> Graph:
         for a, b, *more in pairs
     ]
     return Graph(id=nodes[0].id, nodes=tuple(nodes), links=tuple(made))
+
+
+def in_states(graph: Graph, **states: State) -> Graph:
+    """Return a graph in which some jobs are in other states, and the others are blocked."""
+    nodes = [replace(node, state=states.get(node.id, State.BLOCKED)) for node in graph.nodes]
+    return replace(graph, nodes=tuple(nodes))
 
 
 def lines(graph: Graph) -> list[str]:
@@ -64,6 +71,56 @@ class TestTree:
             f"{room}└─ x",
         ]
 
+    def test_what_waits_in_vain_stands_below_the_root_cause(self) -> None:
+        graph = a_graph("r a", "r b", "a c", "b c", "c d", "a e", "b e", "x d")
+        graph = in_states(graph, r=State.COMPLETED, a=State.PENDING, b=State.DEAD)
+        found = blockage(graph)
+        assert found.roots == {"b"}
+        assert [f"{line.branch}{line.node.id} {line.where}" for line in tree(graph, found)] == [
+            "r ",
+            "├─ a ",
+            "│  ├─ c (see below)",
+            "│  └─ e (see below)",
+            "└─ b ",
+            "   ├─ c ",
+            "   │  └─ d ",
+            "   └─ e ",
+            "x ",
+            "└─ d (see above)",
+        ]
+
+    @given(
+        st.lists(st.tuples(st.integers(0, 6), st.integers(1, 7)), unique=True),
+        st.lists(st.sampled_from([State.DEAD, State.BLOCKED]), min_size=8, max_size=8),
+        st.none() | st.integers(0, 7),
+    )
+    def test_every_job_stands_there_once_whatever_waits_in_vain(
+        self, pairs: list[tuple[int, int]], states: list[State], of: int | None
+    ) -> None:
+        links = sorted({(a, b) for a, b in pairs if a < b})
+        if not links:
+            return
+        graph = a_graph(*(f"j{a} j{b}" for a, b in links))
+        # Each stands after those that it waits for.
+        nodes = sorted(graph.nodes, key=lambda node: node.id)
+        graph = in_states(
+            replace(graph, nodes=tuple(nodes)), **{f"j{n}": one for n, one in enumerate(states)}
+        )
+        found = list(tree(graph, blockage(graph, None if of is None else f"j{of}")))
+        whole = [line.node.id for line in found if not line.is_again]
+        assert sorted(whole) == [node.id for node in nodes]
+        assert sum(1 for line in found if line.branch) == len(links)
+        # What is said to be above or below is.
+        for at, line in enumerate(found):
+            place = next(
+                n
+                for n, other in enumerate(found)
+                if other.node.id == line.node.id and not other.is_again
+            )
+            assert line.where == (
+                "" if place == at else f"(see {'above' if place < at else 'below'})"
+            )
+
     @given(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 7)), unique=True))
     def test_every_job_stands_there_once_and_every_link(self, pairs: list[tuple[int, int]]) -> None:
         links = sorted({(a, b) for a, b in pairs if a < b})
@@ -103,6 +160,17 @@ class TestLanguages:
         assert text is not None
         for harmful in '"\\<>|{}[]`$&':
             assert harmful not in text[1].replace("<br/>", "")
+
+    def test_root_causes_are_marked(self) -> None:
+        graph = in_states(a_graph("a b", "b c", a="run"), a=State.DEAD)
+        assert sum("root cause" in line for line in dot(graph)) == 1
+        assert 'label="a\\nrun\\ndead\\nroot cause"' in "\n".join(dot(graph))
+        assert '  n0["a<br/>run<br/>dead<br/>root cause"]:::dead' in list(mermaid(graph))
+
+    def test_what_a_job_has_to_itself_stays_in_a_box(self) -> None:
+        node = Node(id="a", state=None, title="x" * 99, own="seed=3")
+        told = list(mermaid(Graph(id="", nodes=(node,), links=())))
+        assert f'["a<br/>{"x" * 48}... #91;seed=3#93;<br/>gone"]' in told[1]
 
     @given(st.text(max_size=80))
     def test_whatever_a_command_is_each_job_has_one_line(self, title: str) -> None:

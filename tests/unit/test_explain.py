@@ -331,10 +331,17 @@ class TestBlocked:
         )
         assert reason.remedy == "retry 'b c' d"
 
+    def test_says_once_what_is_both_waited_for_and_the_root_cause(self) -> None:
+        parents = [related(id, State.DEAD) for id in "ab"]
+        dead = [root(id, State.DEAD) for id in "ab"]
+        (reason,) = self.told(parents, *dead)
+        assert reason.text == "it waits in vain: job a is dead and job b is dead"
+        waits, _ = self.told([*parents, related("c", State.PENDING)], *dead)
+        assert waits.text == "it waits for a (dead), b (dead) and c (pending)"
+
     def test_names_a_root_cause_that_is_gone(self) -> None:
         parents = [related("a", None, came_to=State.DEAD)]
-        blocked, reason = self.told(parents, root("a", None, came_to=State.DEAD))
-        assert blocked.text == "it waits for a (gone, it was dead)"
+        (reason,) = self.told(parents, root("a", None, came_to=State.DEAD))
         assert reason.cause == Cause.PARENT_GONE
         assert reason.text == "it waits in vain: job a, which was dead, is gone"
         assert reason.remedy == "edit child --unset after"

@@ -102,8 +102,17 @@ class TestPlan:
         assert found.places == ["line 2", "line 3", "line 1"]
         assert found.names == {"b": "made-0", "a": "made-1", "c": "kept"}
         assert found.requests[2]["after"] == ["made-1:any", "kept", "stored:fail"]
-        assert found.requests[0] == {"id": "made-1", "command": "a"}
-        assert found.requests[1] == {"id": "kept", "command": "c", "after": ["made-1"]}
+        assert found.requests[0] == {
+            "id": "made-1",
+            "command": "a",
+            "parameters": {"name": "a"},
+        }
+        assert found.requests[1] == {
+            "id": "kept",
+            "command": "c",
+            "after": ["made-1"],
+            "parameters": {"name": "c"},
+        }
         assert found.outside == {"stored": "line 1"}
 
     def test_a_name_that_ends_like_a_condition_is_named_with_one(self) -> None:

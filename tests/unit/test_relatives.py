@@ -108,6 +108,54 @@ class TestRoots:
         assert roots(queue, "b") == ["r"]
 
 
+class TestStuckGroups:
+    """A group is stuck where all that is left waits in vain."""
+
+    def fill(self, queue: Queue) -> None:
+        fill(queue, "bad", "alive")
+        jobs = [{"id": f"kept-{n}", "command": "true", "after": "bad"} for n in range(5)]
+        queue.enqueue_many([*jobs, {"id": "free", "command": "true"}], group="g")
+
+    def test_only_if_nothing_of_it_can_run(self, queue: Queue) -> None:
+        self.fill(queue)
+        assert queue.groups.stuck(["g"]) == []
+        bury(queue, "bad")
+        assert queue.groups.stuck(["g"]) == []
+        queue.cancel("free")
+        assert queue.groups.stuck(["none", "g"]) == ["g"]
+        standing = queue.groups.progress("g")
+        assert (standing.is_stuck, standing.left) == (True, None)
+        queue.enqueue("true", id="late", group="g", delay="1h")
+        assert queue.groups.stuck(["g"]) == []
+        assert not queue.groups.progress("g").is_stuck
+
+    def test_not_if_what_it_waits_for_goes_on(self, queue: Queue) -> None:
+        self.fill(queue)
+        queue.enqueue("true", id="goes on", group="g", after="alive")
+        queue.cancel("free")
+        bury(queue, "bad")
+        assert queue.groups.stuck(["g"]) == []
+        queue.retry("bad")
+        assert queue.groups.stuck(["g"]) == []
+
+    def test_of_a_large_one_it_is_known_if_all_that_is_left_is_among_the_newest(
+        self, queue: Queue
+    ) -> None:
+        self.fill(queue)
+        bury(queue, "bad")
+        queue.cancel("free")
+
+        def told(looks: int) -> bool:
+            group = queue.groups.get("g")
+            return relatives.is_in_vain(queue.store, group, most=2, looks=looks)
+
+        assert told(looks=6)
+        # The last of those that are blocked wasn't looked at.
+        assert not told(looks=4)
+        queue.cancel("kept-0")
+        assert told(looks=5)
+
+
 class TestRootsInGroups:
     """What waits for a group is kept by jobs of it."""
 
@@ -142,14 +190,13 @@ class TestRootsInGroups:
     def test_one_that_is_dead_is_named(self, queue: Queue) -> None:
         self.fill(queue)
         bury(queue, "other")
-        waits = ("it waits for group night (not over)", None)
         dead = "job other is dead (exit code 1; no retries allowed)"
         text = f"it waits in vain: group night isn't over, and {dead}"
-        assert self.reasons(queue) == [waits, (text, "retry --group night")]
+        assert self.reasons(queue) == [(text, "retry --group night")]
         queue.force_finish("source")
         queue.force_finish("member")
         text = f"it waits in vain: group night is dead, and {dead}"
-        assert self.reasons(queue)[1] == (text, "retry --group night")
+        assert self.reasons(queue) == [(text, "retry --group night")]
 
     def test_for_who_waits_for_any_end_a_dead_one_is_none(self, queue: Queue) -> None:
         self.fill(queue, ":any")

@@ -174,6 +174,7 @@ TABLE: dict[str, tuple[set[Role], bool]] = {
     "POST /calls/groups_like": (VIEW, False),
     "POST /calls/unknown_groups": (VIEW, True),
     "POST /calls/running_groups": (VIEW, False),
+    "POST /calls/stuck_groups": (VIEW, False),
     "POST /calls/roots_of_group": (VIEW, False),
     "POST /calls/children_of_group": (VIEW, False),
     "POST /calls/along_with_group": (VIEW, False),

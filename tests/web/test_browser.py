@@ -22,7 +22,8 @@ from tests.web.test_error_pages import alter, spoil
 WIDTHS = {"wide": {"width": 1280, "height": 900}, "phone": {"width": 360, "height": 740}}
 
 TOO_WIDE = """() => [...document.querySelectorAll("main *, footer *")]
-  .filter(one => !one.closest(".visually-hidden, .numbers, .terminal, svg, datalist, select"))
+  .filter(one => !one.closest(".visually-hidden, .numbers, .terminal, .drawing"))
+  .filter(one => !one.closest("svg, datalist, select"))
   .filter(one => one.getBoundingClientRect().right > innerWidth)
   .filter(one => getComputedStyle(one.parentElement).overflow !== "hidden")
   .map(one => one.outerHTML.slice(0, 160))"""

@@ -156,6 +156,26 @@ class TestDrawing:
         page = shown(pages, "/jobs/d/graph")
         assert re.findall(r">(ok|fail|any)</text>", page) == ["ok", "fail", "any"]
 
+    def test_jobs_are_told_apart_by_what_they_have_to_themselves(
+        self, lab: Lab, pages: Client
+    ) -> None:
+        lab.queue.enqueue_many(
+            [
+                {"id": f"j{n}", "command": "python train.py --lr 1", "parameters": {"seed": str(n)}}
+                for n in (7, 8)
+            ],
+            group="sweep",
+        )
+        lab.queue.cancel("j8")
+        drawn = boxes(shown(pages, "/groups/sweep/graph"))
+        assert [one.partition(" ")[2] for one in drawn] == [
+            "python train.p... [seed=7] j7",
+            "python train.p... [seed=8] j8",
+        ]
+        whole = "python train.py --lr 1 [seed=7]"
+        for path in ("/groups/sweep/graph", "/jobs"):
+            assert whole in shown(pages, path), path
+
     def test_nothing_of_a_job_is_markup_and_no_style_is_in_a_page(
         self, lab: Lab, pages: Client
     ) -> None:

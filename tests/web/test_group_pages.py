@@ -159,7 +159,7 @@ class TestOneGroup:
         sign_in(page, server)
         go(page, server, of(stuck))
         assert page.title() == f"Group {stuck} · queuectl"
-        assert "1 of 4 jobs done" in page.inner_text("#head")
+        assert "1 of 4 jobs done, stuck: what is left waits" in page.inner_text("#head")
         assert page.locator("#progress .counts li").all_inner_texts() == ["✗1 dead", "‖3 blocked"]
         dead = page.locator("section:has(> h2:text-is('Dead')) tbody tr")
         assert dead.count() == 1
@@ -169,7 +169,7 @@ class TestOneGroup:
             ["extract", "dead", "root", "cause"]
         ]
         waiting = page.locator("section:has(> h2:text-is('What waits for it')) li")
-        assert [text.split()[0] for text in waiting.all_inner_texts()] == ["next", "last"]
+        assert [text.split()[0] for text in waiting.all_inner_texts()] == ["next"]
         fields = page.inner_text("dl.fields")
         for text in ("not yet", "last", "no number of dead jobs"):
             assert text in fields
@@ -283,7 +283,7 @@ class TestResults:
         sign_in(page, server)
         go(page, server, of(EVIL, "/results"))
         heads = [text.strip() for text in page.locator("thead th").all_inner_texts()]
-        assert heads == "Job index lr State Took Memory loss name at".split()
+        assert heads == "Job index lr State Exit Took Memory loss name at".split()
         first = page.locator("tbody tr").first.locator("td").all_inner_texts()
         assert first[:4] == ["job-1", "1", SHOWN, "completed"]
         assert first[-3:] == ["0.5", SHOWN, '[1, {"b": null}]']
@@ -296,6 +296,22 @@ class TestResults:
             page.wait_for_selector(f"th[aria-sort={how}]")
             assert ids(page) == wanted
         seen.check()
+
+    def test_a_dead_row_says_why_and_a_field_that_is_a_parameter_is_one_column(
+        self, page: Page, lab: Lab, server: Server
+    ) -> None:
+        tell(lab, "g", [{"lr": 0.1, "loss": 2}, None], lr="0.10")
+        sign_in(page, server)
+        go(page, server, of("g", "/results"))
+        heads = [text.strip() for text in page.locator("thead th").all_inner_texts()]
+        assert heads == "Job index lr State Exit Took Memory loss".split()
+        assert "exit code 3" in cells(page)[1]
+        assert page.locator("tbody tr").nth(1).locator("td").nth(4).inner_text() == "3"
+        lab.queue.remove("job-1")
+        tell(lab, "h", [{"lr": 7, "loss": 2}], lr="0.10")
+        go(page, server, of("h", "/results"))
+        heads = [text.strip() for text in page.locator("thead th").all_inner_texts()]
+        assert heads[-2:] == ["result.lr", "loss"]
 
     def test_results_that_are_no_objects_are_one_column(
         self, page: Page, lab: Lab, server: Server

@@ -136,3 +136,22 @@ def test_who_is_let_in_for_some_queues_is_told_of_jobs_only(
     assert guest.get(path(sweep, more)).problem == "forbidden"
     found = guest.get(f"/jobs?group={quote(sweep, safe='')}").json["items"]
     assert [job["id"] for job in found] == ["kept"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"max_fails": 1}, {"max_fails": 0}, {"after_group": ["others"]}, {"after_group": "none"}],
+)
+def test_who_is_let_in_for_some_queues_bounds_and_asks_after_no_group(
+    lab: Lab, server: Server, more: dict[str, Any]
+) -> None:
+    """What dies in a group with a bound has all others of it cancelled, in whatever queue."""
+    queue = lab.queue
+    queue.enqueue("true", queue="print", group="others")
+    guest = server.client(Role.VIEW, Role.SUBMIT, queues=("mail",))
+    asked = {"command": "true", "queue": "mail", "group": "others"}
+    refused = guest.post("/jobs", {**asked, **more})
+    assert (refused.problem, queue.groups.get("others").jobs) == ("forbidden", 1)
+    assert guest.post("/jobs", asked).status == 201
+    queue.enqueue("true", queue="print", group="others", max_fails=2)
+    assert guest.post("/jobs", asked).problem == "forbidden"

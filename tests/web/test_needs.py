@@ -45,3 +45,31 @@ def test_what_makes_no_sense_names_the_field(server: Server) -> None:
     assert (refused.status, refused.json["field"]) == (400, "needs")
     refused = asked.post("/jobs", {"command": "true", "requires": ["a b"]})
     assert (refused.status, refused.json["field"]) == (400, "requires")
+
+
+def test_what_fits_nowhere_is_said_where_queues_are_looked_at(lab: Lab, server: Server) -> None:
+    lab.queue.enqueue("true", id="huge", needs={"gpu": 9})
+    lab.queue.enqueue_many(["true"] * 2, queue="odd", requires=["ssd"])
+    lab.queue.enqueue("true", id="fits", queue="odd", delay="1h")
+    lab.queue.enqueue("true", queue="odd", after="fits")
+    lab.node("--resources", "gpu=2", count=2)
+    page = Client(server.port, server.client(*ALL).headers, "")
+    told = page.get("/").body.decode()
+    huge = "1 job can&#39;t run: no worker has gpu=9 (the most that one has is gpu=2)"
+    odd = "2 jobs can&#39;t run: no worker has label ssd"
+    assert (told.count(huge), told.count(odd)) == (1, 1)
+    assert "<b>1</b> blocked by others" in told
+    assert odd in page.get("/queues/odd").body.decode()
+    assert huge not in page.get("/queues/odd").body.decode()
+    assert "Run now" not in page.get("/jobs/huge").body.decode()
+    assert "Run now" in page.get("/jobs/fits").body.decode()
+
+
+def test_a_job_says_its_bounds(lab: Lab, server: Server) -> None:
+    lab.queue.enqueue("true", id="kept", memory="64M", best_effort=True)
+    lab.queue.enqueue("true", id="free")
+    page = Client(server.port, server.client(*ALL).headers, "")
+    assert (
+        "<dt>Bounds</dt><dd>memory 64MiB, best-effort</dd>" in page.get("/jobs/kept").body.decode()
+    )
+    assert "Bounds" not in page.get("/jobs/free").body.decode()

@@ -14,6 +14,7 @@ from queuectl.job import Job, State
 from queuectl.lineage import Along
 from queuectl.queue import Queue
 from queuectl.report import along_dict, change_dict
+from queuectl.titles import titled
 from queuectl.values import dataclass, replace
 
 MOST_TOLD = 20
@@ -32,7 +33,7 @@ class Words:
     """As in "3 jobs cancelled"."""
     sentence: Callable[[Queue, Changed], str]
     """Says what became of a job."""
-    what: Callable[[Changed], str] = lambda each: each.before.title
+    what: Callable[[Changed], str] = lambda each: titled(each.before)
     """Says, of what would be done, what it is about."""
     ends_as: State = State.CANCELLED
     """What a job is whose run was ended for it."""

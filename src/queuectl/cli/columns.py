@@ -9,6 +9,7 @@ from queuectl.facts import Pause, RunProgress, Sleep
 from queuectl.fields import FIELDS
 from queuectl.job import WAITING, Job, State, Usage
 from queuectl.report import job_dict
+from queuectl.titles import titled
 from queuectl.values import fields, replace
 from queuectl.when import ago, human, local, until
 
@@ -77,6 +78,7 @@ _FOR_PEOPLE: dict[str, tuple[Column, _Text]] = {
     "read": (Column("READ", right=True), lambda *_: ""),
     "written": (Column("WRITTEN", right=True), lambda *_: ""),
     "command": (Column("COMMAND", least=20), lambda job, _: job.title),
+    "title": (Column("COMMAND", least=20), lambda job, _: titled(job)),
     "error": (Column("ERROR", least=16, is_sentence=True), lambda job, _: job.error or ""),
     "reason": (Column("REASON", least=16, is_sentence=True), lambda job, _: job.reason or ""),
     "created": (Column("CREATED"), lambda job, _: _at(job.created_at)),

@@ -117,8 +117,9 @@ def complete_of(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
 def _described(job: Job) -> str:
     from queuectl.cli.render import safe
     from queuectl.cli.widths import cut
+    from queuectl.titles import titled
 
-    return f"{job.state}: {cut(safe(job.title), LONGEST_TITLE)}"
+    return f"{job.state}: {cut(safe(titled(job, LONGEST_TITLE)), LONGEST_TITLE)}"
 
 
 def complete_queues(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:

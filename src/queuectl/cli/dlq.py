@@ -26,6 +26,7 @@ from queuectl.filter import Filter
 from queuectl.job import Job, State
 from queuectl.queue import Queue
 from queuectl.report import why_ended
+from queuectl.titles import titled
 from queuectl.values import replace
 from queuectl.when import ago
 
@@ -108,7 +109,7 @@ def _write_table(jobs: Iterable[Job], now: int) -> None:
 
 
 def _row(job: Job, now: int) -> list[str]:
-    return [job.id, str(job.attempts), _died(job, now), why_ended(job), job.title]
+    return [job.id, str(job.attempts), _died(job, now), why_ended(job), titled(job)]
 
 
 def _died(job: Job, now: int) -> str:

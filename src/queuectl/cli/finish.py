@@ -15,6 +15,7 @@ from queuectl.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
 from queuectl.job import Job, State
 from queuectl.queue import Queue
 from queuectl.report import why_ended
+from queuectl.titles import titled
 from queuectl.when import human
 
 if TYPE_CHECKING:
@@ -71,9 +72,9 @@ def ended_label(job: Job) -> str:
 def describe_end(job: Job, *, among_others: bool = False) -> str:
     """Say how a finished job ended, such as `Job x completed in 12ms`.
 
-    Among others, it is also known by its command.
+    Among others, it is also known by its command, and what it has to itself.
     """
-    name = f"{job.id} ({shorten(safe(job.title), LONGEST_COMMAND)})" if among_others else job.id
+    name = f"{job.id} ({shorten(safe(titled(job)), LONGEST_COMMAND)})" if among_others else job.id
     if job.state == State.COMPLETED:
         took = "" if job.duration_ms is None else f" in {human(job.duration_ms)}"
         return f"Job {name} completed{took}."

@@ -63,8 +63,9 @@ def graph(id: str | None, group: str | None, form: str, limit: int, as_json: boo
 
     In the tree, jobs stand below those that they wait for. One that waits for several stands below
     the first of them, and is only named again below the others. What a job wants of the one above
-    it is said if it isn't that it completes. Below the 20th level, jobs have their level before
-    them in place of more indentation. With --group, it is the jobs of a group.
+    it is said if it isn't that it completes. A job for which others wait in vain is marked as the
+    root cause, and these stand below it. Below the 20th level, jobs have their level before them
+    in place of more indentation. With --group, it is the jobs of a group.
     """
     if (id is None) == (group is None):
         raise click.UsageError("Give either the id of a job, or --group NAME")
@@ -98,16 +99,21 @@ def _lines(found: "Graph", form: str) -> Iterable[str]:
 
 
 def _tree(found: "Graph") -> Iterator[str]:
-    from queuectl.drawing import tree
+    from queuectl.drawing import ROOT_CAUSE, tree
+    from queuectl.lineage import blockage
 
+    known = blockage(found)
     most = terminal_width() if is_terminal() else None
-    for branch, _, node, wanted, is_again in tree(found):
+    for line in tree(found, known):
+        branch, node, wanted = line.branch, line.node, line.wanted
         state = "open" if node.is_group and node.state is None else str(node.state or "gone")
         name = safe(node.id)
-        head = f"{branch}{name}{f' [{wanted}]' if wanted else ''} {state}"
-        rest = "(see above)" if is_again else safe(node.title)
+        mark = f" ({ROOT_CAUSE})" if node.id in known.roots else ""
+        head = f"{branch}{name}{f' [{wanted}]' if wanted else ''} {state}{mark}"
+        rest = line.where or safe(node.titled())
         if most is not None:
             rest = shorten(rest, max(most - len(head) - 2, 0))
         shown = paint(name, "bold") if node.id == found.id else name
         painted = f"{branch}{shown}{f' [{wanted}]' if wanted else ''} "
-        yield f"{painted}{paint(state, STATE_COLOURS.get(state, 'dim'))}  {rest}".rstrip()
+        told = f"{paint(state, STATE_COLOURS.get(state, 'dim'))}{paint(mark, 'bold')}"
+        yield f"{painted}{told}  {rest}".rstrip()

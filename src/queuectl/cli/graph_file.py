@@ -168,7 +168,7 @@ def show(found: Plan, *, quiet: bool, as_json: bool) -> int:
         if shown > MOST_SHOWN:
             break
         wanted = f" [{line.wanted}]" if line.wanted else ""
-        rest = "(see above)" if line.is_again else line.node.title
+        rest = line.where or line.node.titled()
         write(safe(f"{line.branch}{line.node.id}{wanted}  {rest}").rstrip())
     if not quiet:
         if shown > MOST_SHOWN:
@@ -183,13 +183,22 @@ def _drawn(found: Plan) -> Any:
     from queuectl.lineage import Graph, Link, Node
 
     nodes = [Node(id=id, state=None, title="(stored)") for id in found.outside]
-    nodes += [Node(id=one["id"], state=None, title=_title(one)) for one in found.requests]
+    nodes += map(_node, found.requests)
     links = [
         Link(parent=id, child=one["id"], wanted=wanted, came_to=None, is_met=False)
         for one in found.requests
         for id, wanted in map(read_parent, one.get("after", ()))
     ]
     return Graph(id="", nodes=tuple(nodes), links=tuple(links))
+
+
+def _node(request: dict[str, Any]) -> Any:
+    from queuectl.lineage import Node
+    from queuectl.titles import own_told
+
+    title, own = _title(request), request.get("parameters")
+    told = "" if not own else own_told(title, own, request["id"])
+    return Node(id=request["id"], state=None, title=title, own=told)
 
 
 def _title(request: dict[str, Any]) -> str:

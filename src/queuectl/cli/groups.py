@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from queuectl.cli.command import Command
-from queuectl.cli.finish import Hint, still_going
+from queuectl.cli.finish import LOOK_AGAIN, Hint, still_going
 from queuectl.cli.notes import again
 from queuectl.cli.options import json_option, open_queue, quiet_option
 from queuectl.cli.paging import how_many, limit_option
@@ -40,6 +40,7 @@ PAGE = 1_000
 """Groups that are read at once."""
 SPOKEN_EVERY = 1.0
 """Seconds between two lines where there is no terminal."""
+STUCK = "stuck: what is left waits in vain"
 LONGEST_CELL = 60
 
 
@@ -61,8 +62,9 @@ def groups(group_names: tuple[str, ...], limit: int | None, quiet: bool, as_json
     """List groups: how many of their jobs ended how.
 
     It takes as long with a million jobs in them as with ten. With names, these groups are listed.
-    A group that is over is completed, dead if one of its jobs is, or else cancelled. One is stopped
-    when as many of its jobs are dead as --max-fails allows: those that wait are cancelled.
+    A group that is over is completed, dead if one of its jobs is, or else cancelled. One is stuck
+    where all that is left of it waits in vain for what has ended. One is stopped when as many of
+    its jobs are dead as --max-fails allows: those that wait are cancelled.
     """
     with open_queue() as queue:
         if group_names:
@@ -74,12 +76,13 @@ def groups(group_names: tuple[str, ...], limit: int | None, quiet: bool, as_json
         now = queue.now()
         shown = iter(found) if most is None else islice(found, most)
         if as_json:
-            write_json_array(group_dict(group, now) for group in shown)
+            told = _told(queue, shown)
+            write_json_array(group_dict(one, now, is_stuck=stuck) for one, stuck in told)
         elif quiet:
             for group in shown:
                 write(safe(group.name))
         else:
-            _write_groups([*shown], now)
+            _write_groups([*_told(queue, shown)], now)
             if most is not None and next(iter(found), None) is not None:
                 say("There are more; --limit 0 shows all.")
 
@@ -92,11 +95,25 @@ def _all(queue: "Queue") -> Iterator["Group"]:
         before = page[-1].name
 
 
-def _write_groups(found: "list[Group]", now: int) -> None:
+def _told(queue: "Queue", groups: "Iterable[Group]") -> "Iterator[tuple[Group, bool]]":
+    """Yield groups, and whether all that is left of them waits in vain."""
+    rest = iter(groups)
+    while some := [*islice(rest, PAGE)]:
+        stuck = _stuck(queue, some)
+        yield from ((group, group.name in stuck) for group in some)
+
+
+def _stuck(queue: "Queue", groups: "list[Group]") -> set[str]:
+    """Return the names of those of these groups of which all that is left waits in vain."""
+    names = [group.name for group in groups if group.open]
+    return set(queue.groups.stuck(names)) if names else set()
+
+
+def _write_groups(found: "list[tuple[Group, bool]]", now: int) -> None:
     if not found:
         say("There are no groups.")
         return
-    write_long_table(_GROUP_COLUMNS, [_group(group, now) for group in found])
+    write_long_table(_GROUP_COLUMNS, [_group(*one, now) for one in found])
 
 
 _GROUP_COLUMNS = (
@@ -111,10 +128,10 @@ _GROUP_COLUMNS = (
 )
 
 
-def _group(group: "Group", now: int) -> tuple[str, ...]:
+def _group(group: "Group", is_stuck: bool, now: int) -> tuple[str, ...]:
     return (
         group.name,
-        state_of(group),
+        state_of(group, is_stuck=is_stuck),
         f"{group.jobs:,}",
         f"{group.open:,}",
         f"{group.completed:,}",
@@ -124,10 +141,12 @@ def _group(group: "Group", now: int) -> tuple[str, ...]:
     )
 
 
-def state_of(group: "Group") -> str:
+def state_of(group: "Group", *, is_stuck: bool = False) -> str:
     """Say in a word how a group stands."""
     if group.stopped_at is not None:
         return "stopped"
+    if is_stuck:
+        return "stuck"
     return "open" if group.over_at is None else group.came_to.value
 
 
@@ -139,10 +158,11 @@ def show_progress(name: str, *, once: bool, as_json: bool) -> int:
     with open_queue() as queue:
         group = queue.groups.get(name)
         if as_json:
-            write_json(group_dict(group, queue.now()))
+            is_stuck = bool(_stuck(queue, [group]))
+            write_json(group_dict(group, queue.now(), is_stuck=is_stuck))
             return EXIT_DONE
         if once:
-            write(safe(line_of(group, queue.now())))
+            write(safe(line_of(group, queue.now(), is_stuck=bool(_stuck(queue, [group])))))
             return EXIT_DONE
         return _follow(queue, group)
 
@@ -151,7 +171,7 @@ def _follow(queue: "Queue", group: "Group") -> int:
     name = group.name
     go_on = again(f"progress --group {_quoted(name)}")
     hint = Hint(queue, lambda: queue.groups.why(name))
-    lines = _Lines(queue)
+    lines, stuck = _Lines(queue), _Stuck(queue)
     with still_going(f"Nothing was stopped; go on with: {go_on}"), Bar(safe(name)) as bar:
 
         def left() -> int:
@@ -161,13 +181,29 @@ def _follow(queue: "Queue", group: "Group") -> int:
 
         def tick(_: int) -> None:
             hint()
-            bar(group.done, group.jobs, dead=group.dead)
+            bar(group.done, group.jobs, dead=group.dead, stuck=stuck.is_so(group))
             if not is_terminal(sys.stderr):
-                lines.show(group)
+                lines.show(group, is_stuck=stuck.is_so(group))
 
         queue.wait_until(left, tick=tick)
     lines.end(group)
     return EXIT_DONE if group.came_to == State.COMPLETED else EXIT_FAILED
+
+
+class _Stuck:
+    """Whether all that is left of a group waits in vain, looked up now and then."""
+
+    def __init__(self, queue: "Queue") -> None:
+        self._queue = queue
+        self._due = 0.0
+        self._is_so = False
+
+    def is_so(self, group: "Group") -> bool:
+        """Tell it as it was no more than `LOOK_AGAIN` ago."""
+        if monotonic() >= self._due:
+            self._due = monotonic() + LOOK_AGAIN
+            self._is_so = bool(_stuck(self._queue, [group]))
+        return self._is_so
 
 
 class _Lines:
@@ -178,12 +214,13 @@ class _Lines:
         self._due = 0.0
         self._shown = ""
 
-    def show(self, group: "Group") -> None:
+    def show(self, group: "Group", *, is_stuck: bool) -> None:
         """Print how far a group is, if that has changed and it isn't too soon."""
-        if monotonic() >= self._due and counts_of(group) != self._shown and group.open:
+        told = counts_of(group) + STUCK * is_stuck
+        if monotonic() >= self._due and told != self._shown and group.open:
             self._due = monotonic() + SPOKEN_EVERY
-            self._shown = counts_of(group)
-            write(safe(line_of(group, self._queue.now())))
+            self._shown = told
+            write(safe(line_of(group, self._queue.now(), is_stuck=is_stuck)))
             sys.stdout.flush()
 
     def end(self, group: "Group") -> None:
@@ -199,11 +236,13 @@ def counts_of(group: "Group") -> str:
     return ", ".join([told, *(f"{count:,} {word}" for count, word in failed if count)])
 
 
-def line_of(group: "Group", now: int) -> str:
+def line_of(group: "Group", now: int, *, is_stuck: bool = False) -> str:
     """Say how far a group is, in one line."""
     told = f"{group.name}: {counts_of(group)}"
     if group.stopped_at is not None:
         told += ", stopped as too many are dead"
+    if is_stuck:
+        return f"{told}, {STUCK}"
     left = group.left(now)
     return told if left is None else f"{told}, about {human(left)} left"
 

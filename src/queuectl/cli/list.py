@@ -98,8 +98,9 @@ class Form:
     type=Listed("field", NAMES),
     metavar="FIELDS",
     help="Show these columns, such as id,state,finished,command: any field of --json, and age, "
-    "due, duration, created, started, finished, updated, expires for people; and what its "
-    "newest run used: peak_memory, cpu, read, written.",
+    "due, duration, created, started, finished, updated, expires, title (the command with the "
+    "parameters that it doesn't show) for people; and what its newest "
+    "run used: peak_memory, cpu, read, written.",
 )
 @click.option(
     "--format",
@@ -245,7 +246,7 @@ def _usual(jobs: list[Job], now: int, *, told: bool = False) -> tuple[str, ...]:
         *("id", "state", *(["queue"] if several else [])),
         *("priority", "attempts", "age", "duration", *(["due"] if due else [])),
         *(["progress"] if told else []),
-        "command",
+        "title",
     )
 
 

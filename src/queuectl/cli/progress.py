@@ -69,8 +69,19 @@ class Bar:
         if self._drawn is not None:
             self._drawn[0].stop()
 
-    def __call__(self, done: int, total: int, label: str | None = None, *, dead: int = 0) -> None:
-        """Show how far it is, how many were given up on the way, and if need be a new label."""
+    def __call__(
+        self,
+        done: int,
+        total: int,
+        label: str | None = None,
+        *,
+        dead: int = 0,
+        stuck: bool = False,
+    ) -> None:
+        """Show how far it is, how many were given up on the way, and if need be a new label.
+
+        Of what is stuck nobody knows how long it takes.
+        """
         now = monotonic()
         label = label or self._label
         if label != self._shown:  # other work, with a pace of its own
@@ -88,7 +99,11 @@ class Bar:
             total=total or None,
             description=label,
             dead=f"{dead:,} dead" if dead else "",
-            left="" if left is None else f"{human(max(round(left), 1) * 1000)} left",
+            left="stuck"
+            if stuck
+            else ""
+            if left is None
+            else f"{human(max(round(left), 1) * 1000)} left",
         )
 
     def _draw(self) -> "tuple[Progress, TaskID]":

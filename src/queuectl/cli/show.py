@@ -28,6 +28,7 @@ from queuectl.job import NEEDS, WAITING, Attempt, Job, signal_name
 from queuectl.lifecycle import first_wait
 from queuectl.limits import at_once_of, given_keys
 from queuectl.parameters import legible
+from queuectl.titles import titled
 from queuectl.views import children_of, job_whole
 from queuectl.when import ahead, format_duration, human, local
 
@@ -127,7 +128,7 @@ def _relative(one: "Relative") -> tuple[str, ...]:
         state,
         one.wanted,
         "yes" if one.is_met else "not yet" if one.came_to is None else "no",
-        "" if job is None else job.title,
+        "" if job is None else titled(job),
     )
 
 

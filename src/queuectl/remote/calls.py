@@ -231,6 +231,10 @@ class Calls(Protocol):
         """Count the jobs of groups that run."""
 
     @reads
+    def stuck_groups(self, names: list[str]) -> list[str]:
+        """Say of which of these groups all that is left waits in vain."""
+
+    @reads
     def roots_of_group(self, name: str) -> Roots:
         """Say what keeps blocked jobs of a group from running."""
 
@@ -322,7 +326,7 @@ class Calls(Protocol):
 
     @reads
     def hindrances_of_each(self, queues: list[str]) -> dict[str, list[Reason]]:
-        """Say it of each queue by itself."""
+        """Say it of each queue by itself, and which of its jobs no node can run."""
 
     @reads
     def status(self) -> Status:

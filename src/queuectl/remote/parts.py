@@ -52,6 +52,9 @@ class RemoteGroups(Groups):
     def running(self) -> dict[str, int]:
         return self._ask.running_groups()
 
+    def stuck(self, names: Sequence[str]) -> list[str]:
+        return self._ask.stuck_groups([*names]) if names else []
+
     def roots(self, name: str) -> Roots:
         return self._ask.roots_of_group(name)
 

@@ -11,7 +11,7 @@ from queuectl.store.contract import Topic
 from queuectl.store.database import Database
 from queuectl.store.driver import Row
 from queuectl.store.rows import event_row
-from queuectl.store.statements.shared import SCHEDULE
+from queuectl.store.statements.around import SCHEDULE
 
 _COLUMNS = SCHEDULE.split(", ")
 

@@ -14,7 +14,7 @@ from queuectl.job import Job, NewJob, Outcome
 from queuectl.store.database import Database
 from queuectl.store.driver import Row
 from queuectl.store.rows import NewRow, new_rows, with_values
-from queuectl.store.statements.shared import WEBHOOK
+from queuectl.store.statements.around import WEBHOOK
 from queuectl.values import replace
 from queuectl.webhook import News, Webhook, delivery_of, hearers, wants_no_more
 

@@ -574,6 +574,7 @@ GROUP = {
     "over_at": or_null(TIME),
     "rounds": COUNT,
     "left": or_null(SECONDS),
+    "stuck": FLAG,
     "running": COUNT,
 }
 ALONG = tells({"jobs": COUNT, "ids": array(TEXT), "whole": FLAG})

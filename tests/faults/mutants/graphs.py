@@ -108,7 +108,7 @@ MUTANTS: Sequence[Mutant] = (
         name="met-for-now-only",
         broken="What a parent has allowed once is asked anew when it is retried.",
         edits=[
-            Edit(old="AND came_to IS NOT NULL AND met = 0", new="", inside="shared:REOPEN_EDGES"),
+            Edit(old="AND came_to IS NOT NULL AND met = 0", new="", inside="between:REOPEN_EDGES"),
         ],
         tests=[f"{EDGES}::TestRepair::test_what_was_met_stays_met"],
     ),
@@ -166,7 +166,7 @@ MUTANTS: Sequence[Mutant] = (
         name="group-never-over",
         broken="Of the last two jobs of a group that end at the same time, neither is the last.",
         edits=[
-            Edit(old="ORDER BY name{{row_lock}}", new="ORDER BY name", inside="shared:LOCK_GROUPS")
+            Edit(old="ORDER BY name{{row_lock}}", new="ORDER BY name", inside="between:LOCK_GROUPS")
         ],
         tests=[f"{GROUPS}::TestCounting::test_the_last_two_end_at_the_same_time"],
     ),

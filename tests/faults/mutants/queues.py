@@ -29,7 +29,7 @@ MUTANTS: Sequence[Mutant] = (
             Edit(
                 old="queue = :queue AND state = 'processing'",
                 new="queue = :queue AND attempts > 0",
-                inside="shared:TAKEN_SLOTS",
+                inside="between:TAKEN_SLOTS",
             )
         ],
         tests=[f"{LIMITS}::TestAtOnce::test_the_slots_of_a_dead_node_are_free_again[sqlite]"],

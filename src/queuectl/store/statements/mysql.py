@@ -422,6 +422,9 @@ FROM {jobs} WHERE held_by >= '' GROUP BY queue, priority
 SLOWEST = """
 SELECT seq FROM {jobs} WHERE slowness IS NOT NULL ORDER BY slowness DESC LIMIT :limit
 """
+RUNNING_OF_GROUPS = """
+SELECT "group" FROM {jobs} FORCE INDEX (jobs_held) WHERE held_by >= ''
+"""
 HELD = "SELECT {job_columns} FROM {jobs} WHERE held_by = :node ORDER BY seq"
 USING = """
 SELECT held_by, started_at, handler, devices FROM {jobs} FORCE INDEX (jobs_held)

@@ -10,7 +10,7 @@ from queuectl.facts import Event
 from queuectl.store.contract import Grants
 from queuectl.store.driver import Row
 from queuectl.store.idiom import Idiom
-from queuectl.store.statements.shared import GRANT
+from queuectl.store.statements.around import GRANT
 
 _COLUMNS = GRANT.split(", ")
 

@@ -284,6 +284,10 @@ class Answers:
         return self._queue.groups.running()
 
     @allowed(scope=Scope.ALL)
+    def stuck_groups(self, names: list[str]) -> list[str]:
+        return self._queue.groups.stuck(names[:MOST])
+
+    @allowed(scope=Scope.ALL)
     def roots_of_group(self, name: str) -> Roots:
         return self._queue.groups.roots(name)
 

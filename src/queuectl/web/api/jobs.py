@@ -8,7 +8,7 @@ from typing import Any
 from queuectl import editing
 from queuectl.access import Right
 from queuectl.changes import Asked, Change
-from queuectl.errors import UsageError
+from queuectl.errors import UsageError, shown
 from queuectl.fields import REQUESTED
 from queuectl.job import DEFAULT_QUEUE, FINISHED, Job, State
 from queuectl.report import (
@@ -27,7 +27,7 @@ from queuectl.values import replace
 from queuectl.views import job_whole
 from queuectl.web import schemas
 from queuectl.web.api import asking, once
-from queuectl.web.call import Adding, Answer, Call, Later, text
+from queuectl.web.call import Adding, Answer, Call, ForbiddenError, Later, text
 from queuectl.web.route import LONGEST_JOB, LONGEST_LIST, Group, Param
 
 LONGEST_WAIT = 60
@@ -167,7 +167,25 @@ def asked_of(call: Call, said: Mapping[str, Any], *, nulls: bool = False) -> dic
     for name in ("id", "queue", "group"):
         _check_part(name, asked.get(name))
     _check_afar(asked)
+    if call.grant.queues:
+        _check_group(call, asked)
     return asked
+
+
+def _check_group(call: Call, asked: Mapping[str, Any]) -> None:
+    """Refuse what tells of a group, or has to do with all jobs of it: they may be of any queue."""
+    for name in ("after_group", "max_fails"):
+        if asked.get(name) is not None:
+            raise ForbiddenError(
+                f"{call.grant.name} is let in for some queues, and {name} is about jobs of all."
+            )
+    group = asked.get("group")
+    for found in call.queue.groups.named([group]) if isinstance(group, str) else ():
+        if found.max_fails is not None:
+            raise ForbiddenError(
+                f"{call.grant.name} is let in for some queues; a job of group {shown(group)} that"
+                " dies may have those of others cancelled."
+            )
 
 
 def _check_part(name: str, value: object) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from queuectl.filter import Filter
 from queuectl.job import Job, State
 from queuectl.report import moment, why_ended
+from queuectl.titles import titled
 from queuectl.web.call import Call
 from queuectl.web.pages import words
 from queuectl.web.pages.page import Pages
@@ -44,7 +45,9 @@ def grouped(jobs: list[Job]) -> list[dict[str, Any]]:
             "queues": sorted({job.queue for job in some}),
             "newest": moment(max(job.finished_at or 0 for job in some)),
             "oldest": moment(min(job.finished_at or 0 for job in some)),
-            "some": [{"id": job.id, "title": words.brief(job.title)} for job in some[:3]],
+            "some": [
+                {"id": job.id, "title": words.brief(titled(job, words.LONGEST))} for job in some[:3]
+            ],
         }
         for some in sorted(groups.values(), key=len, reverse=True)
     ]

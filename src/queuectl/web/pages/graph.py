@@ -108,7 +108,7 @@ def _roots(graph: Graph, found: Blockage) -> dict[str, Any]:
 
 def _tree(graph: Graph, found: Blockage) -> dict[str, Any]:
     """Return a graph as lines, each a job below one that it waits for."""
-    every = tree(graph)
+    every = tree(graph, found)
     lines = [_line(line, found) for line in islice(every, MOST_LINES)]
     return {"lines": lines, "more_lines": next(every, None) is not None}
 
@@ -122,9 +122,9 @@ def _line(line: Line, found: Blockage) -> dict[str, Any]:
         "path": path_of(node),
         "state": state_of(node),
         "wanted": line.wanted,
-        "is_again": line.is_again,
+        "where": line.where,
         "is_root": node.id in found.roots,
-        "title": cut(node.title, LONGEST),
+        "title": cut(node.titled(LONGEST), LONGEST),
     }
 
 

@@ -4,7 +4,9 @@ import json
 import re
 from typing import Any
 
+from queuectl import bounds
 from queuectl.errors import NotFoundError
+from queuectl.explain import Cause
 from queuectl.job import FINISHED, WAITING, Job, State
 from queuectl.outputs import STREAMS
 from queuectl.report import step_dict, why_ended
@@ -19,6 +21,8 @@ SHOWN = 64 << 10
 """Bytes of a stream that a page shows to who has no script; the end of it."""
 pages = Pages()
 
+_UNFIT = (Cause.NO_LABEL, Cause.TOO_LARGE)
+"""Why a job doesn't run wherever it is in line, and whenever it is due."""
 _ATTEMPT = Param(
     name="attempt", schema={"type": "integer", "minimum": 1}, about="Of this run; else the newest."
 )
@@ -35,17 +39,24 @@ def job(call: Call) -> dict[str, Any]:
     return {
         "job": said,
         "title": found.title,
+        "bounds": bounds.told(found.bounds) if found.bounds else None,
         "why": why_ended(found) if found.state in FINISHED else found.error,
         "is_waiting": found.state in WAITING,
         "is_running": found.state == State.PROCESSING,
         "is_finished": found.state in FINISHED,
-        "may_retry": found.state in (*FINISHED, State.FAILED) or found.state == State.PENDING,
+        "may_retry": found.state in FINISHED or _may_run_now(found, said),
         "steps": [step_dict(step) for step in call.queue.steps(found)],
         "history": history(said),
         "written": _written(call, found),
         "result": None if said["result"] is None else _json(said["result"]),
         **next_to(call, found, said),
     }
+
+
+def _may_run_now(found: Job, said: dict[str, Any]) -> bool:
+    """Tell whether a job that waits could run if it were due: not what no node can run at all."""
+    is_alone = found.state in (State.PENDING, State.FAILED)
+    return is_alone and not any(one["cause"] in _UNFIT for one in said["waits_for"])
 
 
 def history(said: dict[str, Any]) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from queuectl.filter import Filter
 from queuectl.job import OPEN, Job, State
 from queuectl.job_json import moment
 from queuectl.report import job_dict, progress_dict, why_ended
+from queuectl.titles import titled
 from queuectl.web import schemas
 from queuectl.web.api import asking
 from queuectl.web.call import Call
@@ -94,7 +95,7 @@ def told(call: Call, jobs: list[Job]) -> list[dict[str, Any]]:
         rows.append(
             {
                 **{name: said[name] for name in _ROW},
-                "title": words.brief(job.title),
+                "title": words.brief(titled(job, words.LONGEST)),
                 "why": words.brief(_why(job) or ""),
                 "progress": progress_dict(progress.get(job.seq)),
             }

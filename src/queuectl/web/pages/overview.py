@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from queuectl.job import State
 from queuectl.report import moment
+from queuectl.titles import titled
 from queuectl.values import dataclass
 from queuectl.views import queue_dicts
 from queuectl.web.call import Call
@@ -131,7 +132,7 @@ def with_runs(call: Call, nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "id": job.id,
                 "worker": job.worker,
                 "queue": job.queue,
-                "title": words.brief(job.title),
+                "title": words.brief(titled(job, words.LONGEST)),
                 "since": moment(job.started_at),
                 "devices": {name: [*map(str, at)] for name, at in job.devices.items()},
             }

@@ -35,7 +35,7 @@ def queue(call: Call) -> dict[str, Any]:
     holders = call.queue.list(
         Filter(states=(State.PROCESSING,), queues=(name,)), limit=MOST_HOLDERS, oldest=True
     )
-    why = call.queue.hindrances([name]) if found["waiting"] else []
+    why = call.queue.hindrances_of_each([name])[name] if found["waiting"] else []
     return {
         "queue": found,
         "use": overview.use(found),

@@ -12,9 +12,9 @@ from queuectl.errors import NotFoundError
 from queuectl.facts import Group
 from queuectl.filter import Filter
 from queuectl.groups import Row
-from queuectl.job import Job
+from queuectl.job import FINISHED, Job, State
 from queuectl.job_json import moment
-from queuectl.report import parameters_dict
+from queuectl.report import parameters_dict, why_ended
 from queuectl.values import dataclass
 from queuectl.web import schemas
 from queuectl.web.api import asking
@@ -145,6 +145,7 @@ def _value(row: Row, name: str) -> Any:
         return row.result.get(rest) if isinstance(row.result, Mapping) else None
     known = {
         "state": job.state.value,
+        "exit_code": job.exit_code,
         "duration": job.duration_ms,
         "memory": row.peak_memory,
         "result": row.result if row.has_result else None,
@@ -161,6 +162,7 @@ def columns_of(rows: Sequence[Row]) -> list[Column]:
     Results that are all objects have a column for each field.
     """
     own = dict.fromkeys(name for row in rows for name in row.job.parameters)
+    has_exit = any(row.job.exit_code is not None for row in rows)
     told = [row.result for row in rows if row.has_result]
     fields: dict[str, None] = {}
     if all(isinstance(one, Mapping) for one in told):
@@ -169,19 +171,35 @@ def columns_of(rows: Sequence[Row]) -> list[Column]:
     return [
         *(Column(name=f"parameter.{name}", title=name) for name in own),
         Column(name="state", title="State"),
+        *([Column(name="exit_code", title="Exit", is_number=True)] if has_exit else []),
         Column(name="duration", title="Took", is_number=True),
         Column(name="memory", title="Memory", is_number=True),
         *(
             [Column(name="result", title="Result")]
             if is_plain
-            else [Column(name=f"result.{name}", title=name) for name in fields]
+            else [
+                Column(name=f"result.{name}", title=f"result.{name}" if name in own else name)
+                for name in fields
+                if not _is_repeated(rows, name)
+            ]
         ),
     ]
 
 
+def _is_repeated(rows: Sequence[Row], name: str) -> bool:
+    """Tell whether a field of results says nothing but what the parameter of its name does."""
+    told = [row for row in rows if isinstance(row.result, Mapping) and name in row.result]
+    return all(
+        name in row.job.parameters and _key(row.job.parameters[name]) == _key(row.result[name])
+        for row in told
+    )
+
+
 def _row(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
     said = [_shown(row, column) for column in columns]
-    return {"id": row.job.id, "state": row.job.state.value, "cells": said}
+    job = row.job
+    why = why_ended(job) if job.state in FINISHED and job.state != State.COMPLETED else None
+    return {"id": job.id, "state": job.state.value, "why": why, "cells": said}
 
 
 def _shown(row: Row, column: Column) -> str:

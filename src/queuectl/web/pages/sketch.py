@@ -188,9 +188,9 @@ def _box(at: int, box: Box, layout: Layout, about: str, unfolded: str) -> Drawn:
         path=path_of(node) if many == 1 else unfolded,
         state=state,
         heading=state if many == 1 else f"{TIMES} {many:,} {state}",
-        title=cut(title, COLUMNS),
+        title=cut(node.titled(COLUMNS) if many == 1 else title, COLUMNS),
         name=cut(name, COLUMNS),
-        about=_said(box, state, title),
+        about=_said(box, state),
         is_here=many == 1 and node.id == about,
         is_root=box.is_root,
         is_many=many > 1,
@@ -203,13 +203,13 @@ def _title(nodes: Sequence[Node]) -> str:
     return title if all(node.title == title for node in nodes) else f"{title}, and others"
 
 
-def _said(box: Box, state: str, title: str) -> str:
+def _said(box: Box, state: str) -> str:
     """Say in words what a box shows, and what it has no room for."""
     many, node = len(box.nodes), box.first
     root = " Root cause: others wait for it in vain." if box.is_root else ""
     if many == 1:
         why = f" ({cut(node.reason, 200)})" if node.reason else ""
-        return f"{cut(node.id, 200)}: {state}{why}. {cut(title, 200)}{root}"
+        return f"{cut(node.id, 200)}: {state}{why}. {cut(node.titled(200), 200)}{root}"
     how = ", each behind the one before it," if box.is_row else " that are alike"
     ends = f"{cut(node.id, 100)} to {cut(box.nodes[-1].id, 100)}"
     return f"{many:,} jobs{how} {state}: {ends}.{root}"
