@@ -91,8 +91,8 @@ def _check_kept_key(key: str, after_group: Sequence[str]) -> None:
 
     if is_kept_key(key, after_group):
         raise BadJobError(
-            f"The unique key {shown(key)} is that of what runs when a group is over; say --on-done,"
-            " or choose another key.",
+            f"The unique key {shown(key)} is kept for what runs when a group is over; choose"
+            " another.",
             field="unique",
         )
 

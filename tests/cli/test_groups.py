@@ -340,7 +340,7 @@ def test_no_more_run_at_once_than_the_group_allows(cli: Cli) -> None:
 
 def test_the_key_of_what_follows_a_group_is_no_other_jobs(cli: Cli) -> None:
     told = cli.refused("enqueue", "true", "--unique", "on-done of night", code=2)
-    assert "that of what runs when a group is over; say --on-done" in told
+    assert "kept for what runs when a group is over; choose another" in told
     cli.add("true", "--unique", "on-done")
     cli.add("true", "--group", "night", "--on-done", "true")
     assert len(cli.ok("list", "--json").json) == 3
