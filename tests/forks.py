@@ -54,7 +54,7 @@ def run(
 
     With `together`, stderr goes where stdout goes.
     """
-    if not REAL & set(args) and len(input) <= MOST_INPUT:
+    if not REAL & set(args) and len(input) <= MOST_INPUT and not _is_elsewhere():
         done = _fork_for(env).run(args, env, cwd, timeout, input, together=together)
         if done is not None:
             return done
@@ -68,6 +68,19 @@ def run(
         timeout=timeout,
         check=False,
     )
+
+
+def _network() -> str:
+    return os.readlink("/proc/thread-self/ns/net")
+
+
+_NETWORK = _network()
+"""What the processes that fork see, which are started here."""
+
+
+def _is_elsewhere() -> bool:
+    """Tell whether this thread has gone to another network since."""
+    return _network() != _NETWORK
 
 
 _forks: "dict[frozenset[tuple[str, str]], Fork]" = {}
