@@ -4,7 +4,7 @@ And what comes out of rows, where it takes more than their columns.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import compress, count
 from operator import attrgetter, itemgetter, ne
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ from queuectl.job import (
 from queuectl.store.contract import Ended
 from queuectl.store.driver import Row
 from queuectl.store.ids import job_ids
-from queuectl.store.statements.shared import EDITED, NEW_COLUMNS, RESTORED
+from queuectl.store.statements.shared import EDITED, NEW_COLUMNS, RESTORED, SAID
 from queuectl.values import fields, replace
 from queuectl.when import LATEST
 
@@ -113,6 +113,25 @@ def all_columns(row: NewRow) -> Row:
 def named(row: NewRow) -> dict[str, Any]:
     """Return what goes into the columns of a new job, by their names."""
     return dict(zip(NEW_COLUMNS, all_columns(row), strict=True))
+
+
+def filled(rows: Sequence[NewRow]) -> tuple[list[str], Iterator[Row]]:
+    """Return the columns that any of these jobs has something in, and what they have there.
+
+    Most have few of them, and the server reads and checks what it is sent, value by value.
+    """
+    # Jobs like one model share all but what they have for themselves.
+    models = {id(row[-1]): row[-1] for row in rows}
+    own = [0, 1, *(at for at in (2, 3) if any(row[at] is not None for row in rows))]
+    rest = [
+        at
+        for at, name in enumerate(NEW_COLUMNS[OWN_COLUMNS:])
+        if name in SAID or any(m[at] is not None for m in models.values())
+    ]
+    shared = {key: tuple(model[at] for at in rest) for key, model in models.items()}
+    first = itemgetter(*own)
+    names = [NEW_COLUMNS[at] for at in own] + [NEW_COLUMNS[OWN_COLUMNS + at] for at in rest]
+    return names, (first(row) + shared[id(row[-1])] for row in rows)
 
 
 _REST = {name: place for place, name in enumerate(NEW_COLUMNS[OWN_COLUMNS:])}

@@ -13,7 +13,8 @@ from queuectl.store.database import Database
 from queuectl.store.driver import Params, Row
 from queuectl.store.idiom import Idiom
 from queuectl.store.mysql.driver import MysqlDriver
-from queuectl.store.rows import NewRow, named
+from queuectl.store.rows import NewRow, filled, named
+from queuectl.store.statements import columns
 from queuectl.values import replace
 
 _SEQ, _DATA = JOB_COLUMNS.index("seq"), JOB_COLUMNS.index("data")
@@ -41,6 +42,12 @@ class MysqlIdiom(Idiom):
         self.db.change(self.sql.ENQUEUE_ONE, named(row))
         (job,) = self.jobs(self.sql.GET, id=row[0])
         return job.seq
+
+    def insert_jobs(self, rows: Sequence[NewRow]) -> None:
+        # Each value travels as text, NULLs as well.
+        names, values = filled(rows)
+        text = self.sql.ENQUEUE.replace(self.sql.NEW_JOB, columns(names))
+        self.db.each(f"{text}({', '.join('?' * len(names))})", list(values))
 
     # -- claiming -----------------------------------------------------------------------
 

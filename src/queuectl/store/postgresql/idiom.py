@@ -1,20 +1,18 @@
 """How PostgreSQL does what is hot: a claim in one statement, COPY, counters that are appended."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from operator import itemgetter
 
 from queuectl.admission import Candidate, Offer
 from queuectl.errors import StoreUnreachableError
 from queuectl.job import ANY_TYPE, Job
 from queuectl.store.changed import Changed
 from queuectl.store.contract import Turned
-from queuectl.store.driver import ConflictError, DisconnectedError, Params, Row
+from queuectl.store.driver import ConflictError, DisconnectedError, Params
 from queuectl.store.idiom import Idiom, no_lease
-from queuectl.store.rows import OWN_COLUMNS, NewRow, named
+from queuectl.store.rows import NewRow, filled, named
 from queuectl.store.session import Session
-from queuectl.store.statements.shared import NEW_COLUMNS, SAID
 
 FOLD_AT = 200
 """How many rows of changed counters there may be before they are added up."""
@@ -54,7 +52,7 @@ class PostgresIdiom(Idiom):
         if len(rows) < COPY_FROM:
             super().insert_jobs(rows)
         else:
-            self.db.load("jobs", *_filled(rows))
+            self.db.load("jobs", *filled(rows))
 
     def must_tell(self, change: Changed) -> bool:
         # A trigger has told those who listen of new jobs. Behind a pooler nobody does.
@@ -165,22 +163,3 @@ def _asked(node: str, offer: Offer, now: int) -> Params:
         "crashes": None if offer.suspects is None else offer.suspects.crashes,
         "now": now,
     }
-
-
-def _filled(rows: Sequence[NewRow]) -> tuple[list[str], Iterator[Row]]:
-    """Return the columns that any of these jobs has something in, and what they have there.
-
-    Most have few of them, and the server reads and checks what it is sent, value by value.
-    """
-    # Jobs like one model share all but what they have for themselves.
-    models = {id(row[-1]): row[-1] for row in rows}
-    own = [0, 1, *(at for at in (2, 3) if any(row[at] is not None for row in rows))]
-    rest = [
-        at
-        for at, name in enumerate(NEW_COLUMNS[OWN_COLUMNS:])
-        if name in SAID or any(m[at] is not None for m in models.values())
-    ]
-    shared = {key: tuple(model[at] for at in rest) for key, model in models.items()}
-    first = itemgetter(*own)
-    names = [NEW_COLUMNS[at] for at in own] + [NEW_COLUMNS[OWN_COLUMNS + at] for at in rest]
-    return names, (first(row) + shared[id(row[-1])] for row in rows)
