@@ -66,6 +66,12 @@ def open_page(browser: Browser, **how: object) -> Page:
     return page
 
 
+def go(page: Page, server: Server, path: str) -> None:
+    """Open a page, and wait until it is live."""
+    page.goto(server.url + path)
+    page.wait_for_selector("#pulse.on", state="attached")
+
+
 def sign_in(page: Page, server: Server) -> None:
     """Sign in by a new link, whose page sends us to the overview."""
     secret = server.lab.queue.access.link("ann", ["operate", "submit", "admin"])

@@ -14,7 +14,7 @@ from queuectl.access import Kind, Role
 from queuectl.filter import Filter
 from tests.support import PATIENCE, Lab, lab_in, wait_for
 from tests.web import scene
-from tests.web.browser import Seen, chromium, open_page, sign_in
+from tests.web.browser import Seen, chromium, go, open_page, sign_in
 from tests.web.conftest import Server
 from tests.web.screenshots import PAGES, PHONE
 from tests.web.test_error_pages import alter, spoil
@@ -66,12 +66,6 @@ def page(browser: Browser) -> Iterator[Page]:
         yield found
     finally:
         found.context.close()
-
-
-def go(page: Page, server: Server, path: str) -> None:
-    """Open a page, and wait until it is live."""
-    page.goto(server.url + path)
-    page.wait_for_selector("#pulse.on", state="attached")
 
 
 class TestSigning:

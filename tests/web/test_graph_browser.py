@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page
 
 from queuectl import State
 from tests.support import Lab, wait_for
-from tests.web.browser import Seen, chromium, open_page, sign_in
+from tests.web.browser import Seen, chromium, go, open_page, sign_in
 from tests.web.conftest import Server
 
 WIDE = {"width": 1280, "height": 900}
@@ -29,12 +29,6 @@ def page(browser: Browser) -> Iterator[Page]:
         yield found
     finally:
         found.context.close()
-
-
-def go(page: Page, server: Server, path: str) -> None:
-    """Open a page, and wait until it is live."""
-    page.goto(server.url + path)
-    page.wait_for_selector("#pulse.on", state="attached")
 
 
 def box(id: str) -> str:

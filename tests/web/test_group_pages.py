@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page
 from queuectl import State
 from queuectl.access import Role
 from tests.support import PATIENCE, Lab, wait_for
-from tests.web.browser import Seen, chromium, open_page, sign_in
+from tests.web.browser import Seen, chromium, go, open_page, sign_in
 from tests.web.conftest import Client, Server
 
 EVIL = "a/b #1?x=%41 <script>alert(1)</script> ü🎈 'q' \"p\""
@@ -34,12 +34,6 @@ def page(browser: Browser) -> Iterator[Page]:
         yield found
     finally:
         found.context.close()
-
-
-def go(page: Page, server: Server, path: str) -> None:
-    """Open a page, and wait until it is live."""
-    page.goto(server.url + path)
-    page.wait_for_selector("#pulse.on", state="attached")
 
 
 def of(name: str, more: str = "") -> str:
