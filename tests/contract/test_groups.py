@@ -1,5 +1,6 @@
 """Jobs that are waited for together: how they are counted, and when a group is over, once."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -7,11 +8,11 @@ import pytest
 from queuectl.errors import BadJobError, NotFoundError, StateError
 from queuectl.facts import Edge, Event, Group
 from queuectl.filter import Filter
-from queuectl.job import Exited, NewJob, Outcome, State
+from queuectl.job import Exited, Job, NewJob, Outcome, State
 from queuectl.lifecycle import Policy, cancelled, finished, in_line, retried
 from queuectl.store import Store
 from queuectl.store import counting as module
-from queuectl.store.contract import Decision, Restore
+from queuectl.store.contract import Decision, Edit, Restore
 from tests.contract.ends import GIVE_UP, LATER, at_once, end, finish_each
 from tests.contract.tools import (
     DAY,
@@ -69,6 +70,15 @@ class TestCounting:
         by_hand(store, "d", finished(the(store, "d"), "so"))
         assert counts(store) == {"jobs": 4, "completed": 2, "dead": 1, "cancelled": 1}
         assert (group(store).over_at, group(store).rounds) == (LATER, 1)
+
+    def test_one_that_is_put_first_still_counts(self, store: Store) -> None:
+        add(store, "a", group="g")
+
+        def first(held: Mapping[int, Job], _: int) -> dict[int, Decision]:
+            return {seq: Decision(Edit(job, first=True)) for seq, job in held.items()}
+
+        store.jobs.change([the(store, "a")], first, now=LATER)
+        assert group(store) == Group(name="g", made_at=NOW, jobs=1, open=1)
 
     def test_many_at_once(self, store: Store) -> None:
         models = [NewJob(group="g"), NewJob(group="h"), NewJob()]

@@ -282,7 +282,7 @@ class ToyJobs(Jobs):
         made: Changes = {}
         at = wall() if now is None else now
         first: list[tuple[Job, Edit]] = []
-        moved: list[tuple[Job, Job | None, str | None]] = []
+        moved: list[tuple[Job, str | None]] = []
         for job in jobs:
             found = self._memory.by_seq(job.seq)
             held = {} if found is None else {found.seq: found}
@@ -302,19 +302,20 @@ class ToyJobs(Jobs):
                 elif isinstance(to, Transition) and to.state in FINISHED:
                     self.tell([(self._memory.line[held[seq].id], None)])
                 action = current_action()
-                moved.append((held[seq], made.get(seq), None if action is None else action.id))
-        for before, after, by in moved:
-            self.edges.changed(before, None if after is None else after.state, at, by)
-        for before, after, _ in moved:
-            if after is None:
-                self.edges.forget(before)
-        self.edges.groups.settle(at)
+                moved.append((held[seq], None if action is None else action.id))
         front = 0
         for job, edit in reversed(first):
             made[job.seq] = put = self._make(job, edit, at)
             assert put is not None
             front = min(front - 1, put.vtime)
             made[job.seq] = self._memory.line[job.id] = replace(put, vtime=front)
+        for before, by in moved:
+            after = made[before.seq]
+            self.edges.changed(before, None if after is None else after.state, at, by)
+        for before, _ in moved:
+            if made[before.seq] is None:
+                self.edges.forget(before)
+        self.edges.groups.settle(at)
         return made
 
     def _complete(self, job: Job | None, result: str | None) -> None:
