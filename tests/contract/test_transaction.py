@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from threading import Event as Signal
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -127,6 +128,22 @@ class TestTransaction:
                 raise ValueError("deep")
             add(store, "after")
         assert list(states(other)) == ["before", "after"]
+
+    def test_what_the_database_refuses_in_an_inner_one_undoes_only_that(
+        self, store: Store, other: Store
+    ) -> None:
+        def record(kind: str) -> None:
+            event = Event(at=NOW, kind=kind, job=None, node=None, who="me", detail=None)
+            store.history.record(event)
+
+        nothing: Any = None
+        with transaction(store):
+            record("before")
+            with pytest.raises(StoreError), transaction(store):
+                record("inner")
+                record(nothing)
+            record("after")
+        assert sorted(event.kind for event in other.history.events()) == ["after", "before"]
 
     def test_an_error_of_a_verb_undoes_what_was_before(self, store: Store) -> None:
         add(store, "x")

@@ -114,9 +114,9 @@ class Driver(ABC):
     def load(self, db: Any, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
         """Insert whole rows into a table."""
 
-    def rollback(self, db: Any) -> None:
-        """Undo a transaction, if there is one."""
-        self.change(db, "ROLLBACK", {})
+    def rollback(self, db: Any, to: str | None = None) -> None:
+        """Undo a transaction, if there is one; or what was done in it since a savepoint."""
+        self.change(db, "ROLLBACK" if to is None else f"ROLLBACK TO SAVEPOINT {to}", {})
 
     def can_be_alone(self, db: Any) -> bool:
         """Tell whether a statement can be a transaction by itself, with its receipt inside."""

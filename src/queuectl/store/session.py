@@ -307,7 +307,7 @@ class Session:
             # A database in trouble may have undone everything already; the outer part finds out.
             self.held.clear()
             with suppress(StoreError):
-                self.ask(self._driver.change, f"ROLLBACK TO SAVEPOINT {name}", {})
+                self.ask(self._driver.rollback, name)
                 self.ask(self._driver.change, f"RELEASE SAVEPOINT {name}", {})
             raise
         finally:

@@ -44,6 +44,20 @@ MUTANTS: Sequence[Mutant] = (
         ],
     ),
     Mutant(
+        name="unsent-forgotten",
+        broken="What MariaDB is to insert before its next statement is forgotten then.",
+        edits=[
+            Edit(
+                old="kept = db.take_unsent() if isinstance(db, _Connection) else []",
+                new="kept: list[str] = db.take_unsent()[:0]",
+            )
+        ],
+        tests=[
+            "tests/contract/test_transaction.py::TestTransaction"
+            "::test_what_the_database_refuses_in_an_inner_one_undoes_only_that[mariadb]",
+        ],
+    ),
+    Mutant(
         name="deferred-begin",
         broken="A transaction on SQLite reads before it has the lock that it will write under.",
         edits=[Edit(old='"BEGIN IMMEDIATE"', new='"BEGIN DEFERRED"')],

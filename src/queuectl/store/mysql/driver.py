@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 import pymysql
-from pymysql.constants import CLIENT
+from pymysql.constants import CLIENT, SERVER_STATUS
 from pymysql.cursors import Cursor
 
 from queuectl.address import Address
@@ -40,6 +40,8 @@ KINDS: Mapping[bool, tuple[str, tuple[int, ...]]] = {
 """What it is called, and its oldest version that will do, by whether it is MariaDB."""
 ROWS_AT_ONCE = 64
 """Rows of one statement. In a longer one, the value of each would be looked for too long."""
+UNSENT = 64
+"""Inserts that are kept at most, until the next statement of their transaction."""
 READ_WITHIN = 600
 """Seconds after which an answer that doesn't come isn't waited for any more."""
 _SESSION = (
@@ -60,8 +62,26 @@ _READ_ONLY = {1290, 1792, 1836}
 
 
 class _Connection(pymysql.connections.Connection):
-    """A connection that reads no certificates where none is checked, which takes 75 ms."""
+    """One of our own, which may keep what nobody waits for until something is asked."""
 
+    def __init__(self, **given: Any) -> None:
+        self.unsent: list[str] = []
+        """Inserts of this transaction that go in one message with its next statement: to be woken
+        for each answer costs both sides more than a small insert."""
+        super().__init__(**given)
+
+    @property
+    def may_keep(self) -> bool:
+        """Whether there is something to come, which ends the transaction at least."""
+        status: int = self.server_status  # type: ignore[attr-defined]
+        return bool(status & SERVER_STATUS.SERVER_STATUS_IN_TRANS)
+
+    def take_unsent(self) -> list[str]:
+        """Return what was kept, which is somebody else's business from now on."""
+        unsent, self.unsent = self.unsent, []
+        return unsent
+
+    # Where no certificate is checked none is read, which takes 75 ms.
     def _create_ssl_ctx(self, sslp: Any) -> ssl.SSLContext:
         if sslp:
             checked: ssl.SSLContext = super()._create_ssl_ctx(sslp)  # type: ignore[misc]
@@ -214,12 +234,10 @@ class MysqlDriver(ServerDriver):
     # -- statements ---------------------------------------------------------------------
 
     def execute(self, db: Any, text: str, params: Params) -> tuple[list[Row], int]:
-        with db.cursor(Cursor) as cursor:
-            count = cursor.execute(text, params or None)
-            rows = list(cursor.fetchall()) if cursor.description is not None else []
-            return rows, int(count)
+        return self._answers(db, [(text, params)])[0]
 
     def each(self, db: Any, text: str, rows: Sequence[Params] | Sequence[Row]) -> None:
+        self._answers(db, [])
         with db.cursor(Cursor) as cursor:
             cursor.executemany(text, rows)
 
@@ -231,7 +249,7 @@ class MysqlDriver(ServerDriver):
     def update(self, db: Any, statement: ForRows, rows: Sequence[Params]) -> set[int] | None:
         text, names = self.text(statement), statement.names
         parts = [update_all(text, names, part) for part in chunks(rows, ROWS_AT_ONCE)]
-        changed = self._change_all(db, parts)
+        changed = sum(count for _, count in self._answers(db, parts))
         if changed == len(rows):
             return {row["seq"] for row in rows}
         # Which of them weren't changed, it doesn't say.
@@ -239,19 +257,42 @@ class MysqlDriver(ServerDriver):
 
     def insert(self, db: Any, statement: ForRows, rows: Sequence[Params]) -> None:
         text, names = self.text(statement), statement.names
-        self._change_all(db, [insert_all(text, names, part) for part in chunks(rows, ROWS_AT_ONCE)])
+        parts = [insert_all(text, names, part) for part in chunks(rows, ROWS_AT_ONCE)]
+        if isinstance(db, _Connection) and db.may_keep:
+            db.unsent += self._mogrified(db, parts)
+            if len(db.unsent) > UNSENT:
+                self._answers(db, [])
+        else:
+            self._answers(db, parts)
 
-    def _change_all(self, db: Any, statements: Sequence[tuple[str, Params]]) -> int:
-        """Run several statements, in one message if it isn't too long; count the changed rows."""
+    def rollback(self, db: Any, to: str | None = None) -> None:
+        if isinstance(db, _Connection):
+            db.take_unsent()
+        super().rollback(db, to)
+
+    def _mogrified(self, db: Any, statements: Sequence[tuple[str, Params]]) -> list[str]:
+        """Put values into statements."""
         with db.cursor(Cursor) as cursor:
-            texts = [cursor.mogrify(text, params or None) for text, params in statements]
-            short = sum(map(len, texts)) < self.packet // 8
-            changed = 0
-            for message in [";".join(texts)] if short else texts:
-                changed += int(cursor.execute(message))
+            return [cursor.mogrify(text, params or None) for text, params in statements]
+
+    def _answers(
+        self, db: Any, statements: Sequence[tuple[str, Params]]
+    ) -> list[tuple[list[Row], int]]:
+        """Run statements behind what is unsent, in one message if it isn't too long.
+
+        Returns what these are answered with: rows, and how many they changed.
+        """
+        kept = db.take_unsent() if isinstance(db, _Connection) else []
+        texts = kept + self._mogrified(db, statements)
+        is_short = sum(map(len, texts)) < self.packet // 8
+        found: list[tuple[list[Row], int]] = []
+        with db.cursor(Cursor) as cursor:
+            for message in [";".join(texts)] if is_short and texts else texts:
+                cursor.execute(message)
+                found.append(_answer(cursor))
                 while cursor.nextset():
-                    changed += int(cursor.rowcount)
-            return changed
+                    found.append(_answer(cursor))
+        return found[len(kept) :]
 
     # -- errors -------------------------------------------------------------------------
 
@@ -302,6 +343,11 @@ class MysqlDriver(ServerDriver):
     def listen(self, version: Callable[[], int]) -> Listener:
         self.make_companion()
         return PollingListener(self.companion, self.make_companion)
+
+
+def _answer(cursor: Cursor) -> tuple[list[Row], int]:
+    """Return the rows of a statement, and how many it has changed."""
+    return [] if cursor.description is None else list(cursor.fetchall()), int(cursor.rowcount)
 
 
 def parts(error: BaseException) -> tuple[int, str]:

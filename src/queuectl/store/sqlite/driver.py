@@ -327,9 +327,9 @@ class SqliteDriver(Driver):
             known = self._for_rows[statement] = of_rows.for_all
         return known
 
-    def rollback(self, db: apsw.Connection) -> None:
+    def rollback(self, db: apsw.Connection, to: str | None = None) -> None:
         if not db.get_autocommit():
-            db.execute("ROLLBACK")
+            db.execute("ROLLBACK" if to is None else f"ROLLBACK TO SAVEPOINT {to}")
 
     def can_be_alone(self, db: Any) -> bool:
         # It is a transaction by itself, and waits for the lock as BEGIN IMMEDIATE does.

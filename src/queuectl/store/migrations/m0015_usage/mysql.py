@@ -7,7 +7,7 @@ STATEMENTS = (
     """
     ALTER TABLE @jobs
         -- As JSON, by the names of the fields.
-        ADD COLUMN bounds VARCHAR(2000)
+        ADD COLUMN bounds MEDIUMTEXT
     """,
     """
     ALTER TABLE @attempts

@@ -10,8 +10,8 @@ STATEMENTS = (
     ALTER TABLE @jobs
         -- Amounts of resources that it needs of its node for itself, and labels that the node must
         -- have, as JSON. Both are a part of its handler.
-        ADD COLUMN needs VARCHAR(512),
-        ADD COLUMN requires VARCHAR(1024),
+        ADD COLUMN needs MEDIUMTEXT,
+        ADD COLUMN requires MEDIUMTEXT,
         -- Which devices of each kind its newest run was given, as JSON.
         ADD COLUMN devices MEDIUMTEXT,
         MODIFY COLUMN handler VARCHAR(360) NOT NULL DEFAULT ''
