@@ -35,11 +35,11 @@ class Tally:
 
     def add(self, end: Ended) -> None:
         """Count one run: how long it took, and how long its job waited for it."""
-        job, times = end.job, self._times
-        minute, node = end.settled_at - end.settled_at % MINUTE, job.node or ""
+        job, times, settled_at = end.job, self._times, end.settled_at
+        minute, queue, node = settled_at - settled_at % MINUTE, job.queue, job.node or ""
         state = end.transition.state
-        took = minute, job.queue, node, str(state), end.duration_ms
-        waited = minute, job.queue, node, WAIT, max(0, end.started_at - job.run_at)
+        took = minute, queue, node, str(state), end.duration_ms
+        waited = minute, queue, node, WAIT, max(0, end.started_at - job.run_at)
         times[took] = times.get(took, 0) + 1
         times[waited] = times.get(waited, 0) + 1
         if state is not State.COMPLETED and has_failed(end.outcome, state):

@@ -39,6 +39,9 @@ LONGEST_TEXT = 1_000
 """Characters of a text to search for; where it becomes a pattern, that is what a pattern takes."""
 
 _PENDING = State.PENDING.value
+# To look a member up in its class takes longer than most of what is done with it.
+_COMPLETED = State.COMPLETED
+_IN_LINE = (State.PENDING, State.FAILED)
 
 _PLACES = {name: place for place, name in enumerate(JOB_COLUMNS)}
 _SEQ, _STATE, _ATTEMPTS, _NODE, _WORKER, _STARTED, _UPDATED = (
@@ -263,21 +266,21 @@ def fence(job: Job) -> dict[str, Any]:
 
 def transition_row(transition: Transition, now: int) -> dict[str, Any]:
     """Describe what a transition makes of a job, readiness included."""
-    state = transition.state
+    state, run_at = transition.state, transition.run_at
     ready = None
-    if state in (State.PENDING, State.FAILED):
-        ready = 1 if transition.run_at is None or transition.run_at <= now else 0
+    if state in _IN_LINE:
+        ready = 1 if run_at is None or run_at <= now else 0
     if ready == 1:
         # A failed job that may run at once is simply pending again.
         state = State.PENDING
     return {
         "state": str(state),
         "ready": ready,
-        "run_at": transition.run_at,
+        "run_at": run_at,
         "failures": transition.failures,
         "crashes": transition.crashes,
         "reason": transition.reason,
-        "final": int(state in FINISHED),
+        "final": 1 if state in FINISHED else 0,
     }
 
 
@@ -290,7 +293,7 @@ def edited_row(job: Job, was: Job, now: int) -> dict[str, Any]:
 
 def _readiness(job: Job, state: State, now: int) -> int | None:
     """Say whether a job in a state may be claimed; None, if it doesn't even wait for that."""
-    if state not in (State.PENDING, State.FAILED):
+    if state not in _IN_LINE:
         return None
     return int(state == State.PENDING and job.parked is None and job.run_at <= now)
 
@@ -416,37 +419,41 @@ def event_row(event: Event) -> dict[str, Any]:
     return {name: getattr(event, name) for name in _EVENT}
 
 
+_ENDED: dict[str, Any] = dict.fromkeys(
+    (
+        *("state", "ready", "run_at", "failures", "crashes", "reason", "final"),
+        *("seq", "id", "queue", "priority", "timeout", "attempt", "node", "worker", "host"),
+        *("started_at", "finished_at", "settled_at", "duration_ms", "outcome", "exit_code"),
+        *("signal", "error", "stdout_bytes", "stderr_bytes", "peak_memory", "cpu_ms"),
+        *("read_bytes", "written_bytes", "noted", "has_children"),
+    )
+)
+"""What is told of an ended run. One that begins as a copy of this is made in half the time."""
+
+
 def ended_row(end: Ended) -> dict[str, Any]:
     """Describe a run that is over, fenced by its number and node."""
-    job, outcome, output, used = end.job, end.outcome, end.output, end.used
-    return {
-        **transition_row(end.transition, end.settled_at),
-        "seq": job.seq,
-        "id": job.id,
-        "queue": job.queue,
-        "priority": job.priority,
-        "timeout": job.timeout,
-        "attempt": job.attempts,
-        "node": job.node,
-        "worker": job.worker or 0,
-        "host": end.host,
-        "started_at": end.started_at,
-        "finished_at": end.finished_at,
-        "settled_at": end.settled_at,
-        "duration_ms": end.duration_ms,
-        "outcome": outcome.name,
-        "exit_code": getattr(outcome, "code", None),
-        "signal": getattr(outcome, "signal", None),
-        "error": None if end.transition.state == State.COMPLETED else end.error,
-        "stdout_bytes": output.stdout_bytes,
-        "stderr_bytes": output.stderr_bytes,
-        "peak_memory": used.peak_memory,
-        "cpu_ms": used.cpu_ms,
-        "read_bytes": used.read_bytes,
-        "written_bytes": used.written_bytes,
-        "noted": end.noted,
-        "has_children": int(job.has_children),
-    }
+    job, transition, settled_at = end.job, end.transition, end.settled_at
+    outcome, output, used = end.outcome, end.output, end.used
+    row = _ENDED.copy()
+    row |= transition_row(transition, settled_at)
+    row["seq"], row["id"], row["queue"] = job.seq, job.id, job.queue
+    row["priority"], row["timeout"] = job.priority, job.timeout
+    row["attempt"], row["node"] = job.attempts, job.node
+    row["worker"], row["host"] = job.worker or 0, end.host
+    row["started_at"], row["finished_at"] = end.started_at, end.finished_at
+    row["settled_at"], row["duration_ms"] = settled_at, end.duration_ms
+    row["outcome"] = outcome.name
+    row["exit_code"] = getattr(outcome, "code", None)
+    row["signal"] = getattr(outcome, "signal", None)
+    if transition.state is not _COMPLETED:
+        row["error"] = end.error
+    row["stdout_bytes"], row["stderr_bytes"] = output.stdout_bytes, output.stderr_bytes
+    row["peak_memory"], row["cpu_ms"] = used.peak_memory, used.cpu_ms
+    row["read_bytes"], row["written_bytes"] = used.read_bytes, used.written_bytes
+    row["noted"] = end.noted
+    row["has_children"] = 1 if job.has_children else 0
+    return row
 
 
 def output_row(end: Ended) -> dict[str, Any]:
