@@ -7,6 +7,8 @@ number, `created` the time. Nothing here decides anything: `lifecycle` does.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
+from itertools import repeat
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from queuectl.values import dataclass, field, fields, in_order, rowclass
@@ -130,6 +132,11 @@ class NewJob:
     is_limited: bool = False
     """Whether its queue has limits that a new job must keep; with a key, it has shares at least."""
 
+    @property
+    def has_limits(self) -> bool:
+        """Whether its place in the line, or whether it gets one, is decided by more than itself."""
+        return bool(self.keys or self.is_limited)
+
 
 OneOfMany = tuple[str | None, str | None, tuple[str, ...] | None, str | None, NewJob]
 """One of many jobs that are enqueued at once: its own id, command, argv and parameters (as they are
@@ -142,6 +149,8 @@ The latter is a `NewJob` without these four, the same for all jobs that don't di
 def distinct(models: Iterable[NewJob]) -> Collection[NewJob]:
     """Return what many jobs share, each once."""
     known = list(models)
+    if all(map(is_, known, repeat(known[0] if known else None))):
+        return known[:1]
     return dict(zip(map(id, known), known, strict=True)).values()
 
 

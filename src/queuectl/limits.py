@@ -434,7 +434,12 @@ class Shares:
 
     def place(self, keys: Sequence[str]) -> int:
         """Return the virtual time of a new job with these keys."""
+        return self.places(keys, 1)[0]
+
+    def places(self, keys: Sequence[str], jobs: int) -> range:
+        """Return those of so many with the same keys, which come one after the other."""
         key = sharing_key(keys)
         start = max(self._vtime, self.keys.get(key, 0))
-        self.keys[key] = start + UNIT // self._limits.weight_of(keys)
-        return start
+        step = UNIT // self._limits.weight_of(keys)
+        self.keys[key] = end = start + jobs * step
+        return range(start, end, step)

@@ -38,7 +38,7 @@ class Prepared:
         """Whether to store it may take as long as others please, who have locked what it needs."""
         new = self.new
         waits = new.after or new.after_group or new.group is not None
-        return bool(self.named or new.unique is not None or new.keys or new.is_limited or waits)
+        return bool(self.named or new.unique is not None or new.has_limits or waits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

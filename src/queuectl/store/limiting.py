@@ -8,10 +8,12 @@ index that claims go by, and are brought back by whoever makes room.
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import compress, groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from queuectl.admission import Admitted, Candidate, Offer, admit_limited, line_up, one_line
-from queuectl.job import NEEDS, Job
+from queuectl.job import NEEDS, Job, NewJob, distinct
 from queuectl.limits import (
     UNLIMITED,
     Gate,
@@ -26,7 +28,7 @@ from queuectl.limits import (
 )
 from queuectl.store.database import Database
 from queuectl.store.driver import Row
-from queuectl.store.rows import NewRow, asked_for, in_line, keys_in, with_values
+from queuectl.store.rows import NewRow, asked_for, in_line, keys_in, with_vtimes
 
 if TYPE_CHECKING:
     from queuectl.store.crowding import Displaced
@@ -314,6 +316,20 @@ class Limiting:
 
     # -- new jobs -----------------------------------------------------------------------
 
+    def place_new(
+        self, rows: Sequence[NewRow], models: Sequence[NewJob]
+    ) -> "tuple[Sequence[NewRow], list[Displaced]]":
+        """Give those of new jobs their places that have keys, or whose queues have limits."""
+        shared = distinct(models)
+        limited = {id(model) for model in shared if model.has_limits}
+        if len(limited) == len(shared):
+            return self.place(rows)
+        which = [id(model) in limited for model in models]
+        placed, displaced = self.place(list(compress(rows, which)))
+        fresh = iter(placed)
+        found = [next(fresh) if it else row for row, it in zip(rows, which, strict=True)]
+        return found, displaced
+
     def place(self, rows: Sequence[NewRow]) -> "tuple[list[NewRow], list[Displaced]]":
         """Give new jobs their places in the shares of their queues.
 
@@ -325,19 +341,20 @@ class Limiting:
         shares: dict[str, Shares] = {}
         crowds: dict[str, Crowding] = {}
         # Most often they share all of this.
-        known = {id(row[-1]): asked_for(row) for row in {id(row[-1]): row for row in rows}.values()}
-        asked = [known[id(row[-1])] for row in rows]
+        alike = [list(some) for _, some in groupby(rows, key=itemgetter(-1))]
+        asked = [asked_for(row) for row, *_ in alike]
         for queue in sorted({queue for queue, _ in asked}):
             first = {sharing_key(keys) for name, keys in asked if name == queue}
             shares[queue], limits = self._hold_new(queue, first)
             if limits.bounds_line:
                 crowds[queue] = Crowding(self._db, queue, limits)
         before = {queue: dict(share.keys) for queue, share in shares.items()}
-        placed = []
-        for row, (queue, keys) in zip(rows, asked, strict=True):
-            placed.append(with_values(row, vtime=shares[queue].place(keys)))
+        placed: list[NewRow] = []
+        for some, (queue, keys) in zip(alike, asked, strict=True):
+            placed += with_vtimes(some, shares[queue].places(keys, len(some)))
             if queue in crowds:
-                crowds[queue].add(row[0], keys)
+                for row in some:
+                    crowds[queue].add(row[0], keys)
         for queue, share in shares.items():
             self._keep_shares(queue, before[queue], share.keys)
         return placed, [one for crowd in crowds.values() for one in crowd.displaced]

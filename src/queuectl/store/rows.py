@@ -82,14 +82,14 @@ _WRITE: dict[str, Callable[[Any], Any]] = {
 _WRITTEN = [(n, _WRITE[field.kind]) for n, field in enumerate(COPIED) if field.kind in _WRITE]
 _copied = attrgetter(*(field.name for field in COPIED))
 
-NewRow = tuple[str, str | None, str | None, str | None, Row]
-"""The row of a new job: its own id, command, argv and parameters, and the rest of `NEW_COLUMNS`.
+NewRow = tuple[str, str | None, str | None, str | None, int, Row]
+"""The row of a new job: its own id, command, argv, parameters and vtime, and all other columns.
 
 The rest is one and the same tuple for all jobs that share it, so that it is made only once.
 """
-OWN_COLUMNS = 4
+OWN_COLUMNS = 5
 _FOUND = (
-    *("state", "ready", "run_at", "expires_at", "created_at", "updated_at", "tick", "vtime"),
+    *("state", "ready", "run_at", "expires_at", "created_at", "updated_at", "tick"),
     *("hook", "body_digest", "handler"),
 )
 _in_new_row = itemgetter(*map(_FOUND.index, NEW_COLUMNS[OWN_COLUMNS : -len(COPIED)]))
@@ -125,7 +125,7 @@ def filled(rows: Sequence[NewRow]) -> tuple[list[str], Iterator[Row]]:
     """
     # Jobs like one model share all but what they have for themselves.
     models = {id(row[-1]): row[-1] for row in rows}
-    own = [0, 1, *(at for at in (2, 3) if any(row[at] is not None for row in rows))]
+    own = [0, 1, *(at for at in (2, 3, 4) if any(map(itemgetter(at), rows)))]
     rest = [
         at
         for at, name in enumerate(NEW_COLUMNS[OWN_COLUMNS:])
@@ -151,11 +151,16 @@ def asked_for(row: NewRow) -> tuple[str, list[str]]:
 
 def with_values(row: NewRow, **values: Any) -> NewRow:
     """Change what a new job doesn't have to itself."""
-    id, command, argv, parameters, rest = row
-    changed = list(rest)
+    changed = list(row[-1])
     for name, value in values.items():
         changed[_REST[name]] = value
-    return id, command, argv, parameters, tuple(changed)
+    return (*row[:-1], tuple(changed))
+
+
+def with_vtimes(rows: Sequence[NewRow], vtimes: Iterable[int]) -> Iterable[NewRow]:
+    """Give new jobs their places among those of their priority."""
+    ids, commands, argvs, parameters, _, rests = zip(*rows, strict=True)
+    return zip(ids, commands, argvs, parameters, vtimes, rests, strict=True)
 
 
 def stored_job(row: NewRow, seq: int) -> Job:
@@ -189,7 +194,7 @@ def new_rows(jobs: Sequence[OneOfMany], now: int) -> list[NewRow]:
         argvs = tuple(None if argv is None else _json(argv) for argv in argvs)
     rests = {id(model): _rest(model, now) for model in distinct(models)}
     shared = map(rests.__getitem__, map(id, models))
-    return list(zip(made, commands, argvs, parameters, shared, strict=True))
+    return list(zip(made, commands, argvs, parameters, [0] * len(jobs), shared, strict=True))
 
 
 def joined_by(models: Sequence[NewJob]) -> dict[str, tuple[int, int | None]]:
@@ -214,7 +219,7 @@ def _rest(job: NewJob, now: int) -> Row:
         from queuectl.resources import class_of
 
         handler = class_of(job.needs, job.requires, handler)
-    told = (job.tick, 0, job.hook, job.body_digest)
+    told = (job.tick, job.hook, job.body_digest)
     found = (_PENDING, ready, run_at, expires_at, now, now, *told, handler)
     return (*_in_new_row(found), *_asked(job))
 

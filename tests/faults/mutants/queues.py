@@ -95,8 +95,8 @@ MUTANTS: Sequence[Mutant] = (
                 new="                pass",
             ),
             Edit(
-                old="if self._makes_room(holder, self._stored[id])\n        )",
-                new="if False\n        )",
+                old="if self._makes_room(holder, self._stored[id])\n        ]",
+                new="if False\n        ]",
             ),
         ],
         tests=[f"{UNIQUE}::TestReplace"],

@@ -69,7 +69,7 @@ class Alike:
         The columns follow each other as they are named.
         """
         jobs = len(own[0])
-        given = [column for column in own if column.count(None) < jobs]
+        given = [column for column in own if any(column)]
         said = self._said[len(own) :]
         is_named = [value is not None or it for value, it in zip(shared, said, strict=True)]
         values = list(compress(shared, is_named))

@@ -19,8 +19,8 @@ from queuectl.store.statements.between import *  # noqa: F403 - as above
 # The columns of a new job: what each has for itself, what the store finds out, and what was asked
 # for. The database gives `seq`: its place in the line.
 NEW_COLUMNS = (
-    *"id command argv parameters state ready run_at expires_at created_at updated_at".split(),
-    *("tick", "vtime", "hook", "body_digest", "handler"),
+    *"id command argv parameters vtime".split(),
+    *"state ready run_at expires_at created_at updated_at tick hook body_digest handler".split(),
     *(field.column for field in fields.COPIED),
 )
 NEW_JOB = columns(NEW_COLUMNS)

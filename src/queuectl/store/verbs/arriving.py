@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from queuectl.errors import DuplicateError
 from queuectl.facts import Batch, Event
 from queuectl.host import whoami
-from queuectl.job import FINISHED, Job, NewJob, State
+from queuectl.job import FINISHED, Job, NewJob, State, distinct
 from queuectl.lifecycle import cancelled
 from queuectl.scope import reaches
 from queuectl.store.changed import Changed, Moves
@@ -48,7 +48,6 @@ class New(NamedTuple):
 
     row: NewRow
     model: NewJob
-    stdin: bytes | None
 
     @property
     def id(self) -> str:
@@ -63,9 +62,12 @@ class Arrival:
         self._jobs = jobs
         self._news = news
         self._now = now
-        keys = {new.model.unique for new in news} - {None}
-        self._names = Names(idiom.db, [key for key in keys if key is not None], now)
-        self._names.lock({_key(new) for new in news if _changes_holder(new)}, jobs.lock)
+        models = distinct(new.model for new in news)
+        keys = {model.unique for model in models if model.unique is not None}
+        self._names = Names(idiom.db, list(keys), now)
+        self._names.lock(
+            {model.unique or "" for model in models if _changes_holder(model)}, jobs.lock
+        )
         self._stored: dict[str, New] = {}
         self._edited: dict[int, tuple[Job, New]] = {}
         """What becomes of jobs that are there, by their places."""
@@ -79,32 +81,19 @@ class Arrival:
 
     def take(self, taken: set[str], *, skip_duplicates: bool) -> Batch:
         """Store what is to be stored; ids that are taken, and keys, are passed over or raise."""
-        for new in self._news:
-            if self._is_settled(new, skip=skip_duplicates):
-                continue
-            if new.id in taken or new.id in self._stored:
-                if not skip_duplicates:
-                    raise DuplicateError(
-                        f"The id {new.id!r} is taken; nothing was enqueued.", field="id"
-                    )
-                self._duplicates.append(new.id)
-                continue
-            if new.model.on_duplicate == OnDuplicate.DEBOUNCE:
-                new = new._replace(row=_due(new, self._now, self._now))
-            self._take_key(new)
-            self._stored[new.id] = new
-            self._ids.append(new.id)
+        self._choose(taken, skip=skip_duplicates)
         # Who leaves a queue makes room in it for who takes its place.
-        self._call_off(
+        gone = [
             Displaced(holder.seq, reason)
             for id, (holder, _, _, reason) in self._replaced.items()
             if self._makes_room(holder, self._stored[id])
-        )
+        ]
+        call_off(self._jobs, gone, self._now)
         self._insert(list(self._stored.values()))
         self._replace()
         self._names.write()
         self._edit()
-        self._call_off(self._displaced)
+        call_off(self._jobs, self._displaced, self._now)
         return Batch(
             ids=tuple(self._ids),
             duplicates=tuple(self._duplicates),
@@ -112,6 +101,21 @@ class Arrival:
             dropped=tuple(str(one.job) for one in self._displaced if one.job in self._stored),
             refused=tuple(self._refused),
         )
+
+    def _choose(self, taken: set[str], *, skip: bool) -> None:
+        """Find out which of them are stored."""
+        for new in self._news:
+            if self._is_settled(new, skip=skip):
+                continue
+            if new.id in taken or new.id in self._stored:
+                if not skip:
+                    raise DuplicateError(
+                        f"The id {new.id!r} is taken; nothing was enqueued.", field="id"
+                    )
+                self._duplicates.append(new.id)
+                continue
+            self._stored[new.id] = self._with_key(new)
+            self._ids.append(new.id)
 
     # -- unique keys --------------------------------------------------------------------
 
@@ -157,14 +161,18 @@ class Arrival:
             kept["parked"] = None
         self._edited[holder.seq] = replace(asked, **kept), new
 
-    def _take_key(self, new: New) -> None:
+    def _with_key(self, new: New) -> New:
+        """Let a new job have its key; returns it as it is stored."""
         key = new.model.unique
         if key is None:
-            return
+            return new
+        if new.model.on_duplicate == OnDuplicate.DEBOUNCE:
+            new = new._replace(row=_due(new, self._now, self._now))
         if (holder := self._names.holder(key)) is not None:
             reason = f"{new.id} took its place and its unique key {key!r}"
             self._replaced[new.id] = (holder, key, self._names.holding(key), reason)
         self._names.take(key, stored_job(new.row, 0), taken_by(new.model, new.id, self._now))
+        return new
 
     def _makes_room(self, holder: Job, new: New) -> bool:
         return holder.id not in self._stored and holder.queue == new.model.queue
@@ -184,13 +192,16 @@ class Arrival:
 
     def _insert(self, news: Sequence[New]) -> None:
         """Store jobs; limits of their queues decide about some of them."""
-        rows = [new.row for new in news]
-        links = [
-            Link(new.id, new.model.after, new.model.after_group, new.model.group)
-            for new in news
-            if new.model.after or new.model.after_group
-        ]
-        if links:
+        rows: Sequence[NewRow] = [new.row for new in news]
+        models = [new.model for new in news]
+        shared = distinct(models)
+        links = []
+        if any(model.after or model.after_group for model in shared):
+            links = [
+                Link(new.id, new.model.after, new.model.after_group, new.model.group)
+                for new in news
+                if new.model.after or new.model.after_group
+            ]
             new_groups = {new.model.group for new in news if new.model.group is not None}
             new_ids = [new.id for new in news]
             parents = self._idiom.edges.find_parents(links, new_ids, new_groups, self._now)
@@ -201,18 +212,16 @@ class Arrival:
                 else row
                 for row in rows
             ]
-        limited = [place for place, new in enumerate(news) if _is_limited(new.model)]
-        if limited:
-            placed, displaced = self._idiom.limiting.place([rows[place] for place in limited])
+        if any(model.has_limits for model in shared):
+            rows, displaced = self._idiom.limiting.place_new(rows, models)
             self._displaced += displaced
-            for place, row in zip(limited, placed, strict=True):
-                rows[place] = row
         if rows:
             self._idiom.insert_jobs(rows)
-            for new in news:
-                if new.stdin:
-                    self._jobs.add_input(new.id, new.stdin)
-            joined = joined_by([new.model for new in news])
+            if any(model.stdin for model in shared):
+                for new in news:
+                    if new.model.stdin:
+                        self._jobs.add_input(new.id, new.model.stdin)
+            joined = joined_by(models)
             self._idiom.after_change(
                 Changed(State.PENDING, (), wakes=True, new=True, joined=joined, at=self._now)
             )
@@ -233,7 +242,7 @@ class Arrival:
         jobs = [job for job, _ in self._edited.values()]
         self._jobs.change_within(jobs, decide, self._now)
         for job, new in self._edited.values():
-            self._jobs.replace_input(job, new.stdin)
+            self._jobs.replace_input(job, new.model.stdin)
 
     def _event(self, job: Job) -> Event:
         detail = f"unique key {job.unique_key!r}: a later request took the place of: {job.title}"
@@ -241,43 +250,37 @@ class Arrival:
             at=self._now, kind="debounce", job=job.id, node=None, who=whoami(), detail=detail
         )
 
-    def _call_off(self, displaced: Iterable[Displaced]) -> None:
-        """Cancel the jobs that have to go, or end their runs."""
-        why = {self._place_of(one.job): one.reason for one in displaced}
-        if not why:
-            return
 
-        def decide(held: Mapping[int, Job], now: int) -> dict[int, Decision]:
-            decided = {}
-            for seq, job in held.items():
-                if job.state in FINISHED or job.cancel_reason is not None:
-                    continue
-                runs = job.state == State.PROCESSING
-                to = EndRun(why[seq]) if runs else cancelled(job, why[seq])
-                event = Event(
-                    at=now, kind="cancel", job=job.id, node=None, who=whoami(), detail=why[seq]
-                )
-                decided[seq] = Decision(to, event)
-            return decided
+def call_off(jobs: Line, displaced: Iterable[Displaced], now: int) -> None:
+    """Cancel the jobs that have to go, or end their runs."""
+    why = {_place_of(jobs, one.job): one.reason for one in displaced}
+    if not why:
+        return
 
-        self._jobs.change_within(self._jobs.at(list(why)), decide, self._now)
+    def decide(held: Mapping[int, Job], now: int) -> dict[int, Decision]:
+        decided = {}
+        for seq, job in held.items():
+            if job.state in FINISHED or job.cancel_reason is not None:
+                continue
+            runs = job.state == State.PROCESSING
+            to = EndRun(why[seq]) if runs else cancelled(job, why[seq])
+            event = Event(
+                at=now, kind="cancel", job=job.id, node=None, who=whoami(), detail=why[seq]
+            )
+            decided[seq] = Decision(to, event)
+        return decided
 
-    def _place_of(self, job: int | str) -> int:
-        found = self._jobs.get(job) if isinstance(job, str) else None
-        return job if isinstance(job, int) else found.seq if found is not None else 0
+    jobs.change_within(jobs.at(list(why)), decide, now)
 
 
-def _is_limited(model: NewJob) -> bool:
-    return bool(model.keys) or model.is_limited
+def _place_of(jobs: Line, job: int | str) -> int:
+    found = jobs.get(job) if isinstance(job, str) else None
+    return job if isinstance(job, int) else found.seq if found is not None else 0
 
 
-def _key(new: New) -> str:
-    return new.model.unique or ""
-
-
-def _changes_holder(new: New) -> bool:
+def _changes_holder(model: NewJob) -> bool:
     changes = (OnDuplicate.REPLACE, OnDuplicate.DEBOUNCE)
-    return new.model.unique is not None and new.model.on_duplicate in changes
+    return model.unique is not None and model.on_duplicate in changes
 
 
 def _waits(job: Job) -> bool:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from queuectl.errors import DuplicateError
 from queuectl.facts import Batch, Count, Edge
@@ -33,6 +34,9 @@ from queuectl.store.rows import (
 )
 from queuectl.values import replace
 
+if TYPE_CHECKING:
+    from queuectl.store.crowding import Displaced
+
 NEW = Changed(State.PENDING, (), wakes=True, new=True)
 NOT_EDITED = Changed(State.PENDING, ())
 MOST_HOOKS = 1_000
@@ -50,8 +54,9 @@ class SqlJobs(Jobs):
 
     def enqueue_one(self, job: NewJob | OneOfMany, *, now: int) -> Job:
         one = job if isinstance(job, tuple) else one_of_many(job)
-        id, stdin = one[0], one[-1].stdin
-        if _needs_care(one[-1]) or one[-1].group is not None:
+        id, model = one[0], one[-1]
+        stdin = model.stdin
+        if _needs_care(model) or model.has_limits or model.group is not None:
             return self._db.atomic(lambda: self._enqueue_carefully(one, now))
         (row,) = new_rows([one], now)
         if id is None and not stdin:
@@ -104,7 +109,7 @@ class SqlJobs(Jobs):
     ) -> Batch:
         from queuectl.store.verbs.arriving import Arrival, New
 
-        news = [New(row, job[-1], job[-1].stdin) for row, job in zip(rows, many, strict=True)]
+        news = list(map(New, rows, map(itemgetter(-1), many)))
         taken = set(self.states(chosen)) if chosen else set()
         return Arrival(self._idiom, self, news, now).take(taken, skip_duplicates=skip_duplicates)
 
@@ -132,8 +137,8 @@ class SqlJobs(Jobs):
             raise DuplicateError(
                 f"The id {twice!r} is given twice in one request; nothing was enqueued."
             )
-        self._insert(rows, models, inputs, now)
-        return Batch(ids=tuple(map(itemgetter(0), rows)))
+        dropped = self._insert(rows, models, inputs, now)
+        return Batch(ids=tuple(map(itemgetter(0), rows)), dropped=dropped)
 
     def _enqueue_some(
         self,
@@ -152,12 +157,13 @@ class SqlJobs(Jobs):
                 duplicates.append(row[0])
             else:
                 fresh[row[0]] = place
+        dropped: tuple[str, ...] = ()
         if fresh:
             kept = {n: inputs[at] for n, at in enumerate(fresh.values()) if at in inputs}
             places = fresh.values()
             shared = [models[place] for place in places]
-            self._insert([rows[place] for place in places], shared, kept, now)
-        return Batch(ids=tuple(fresh), duplicates=tuple(duplicates))
+            dropped = self._insert([rows[place] for place in places], shared, kept, now)
+        return Batch(ids=tuple(fresh), duplicates=tuple(duplicates), dropped=dropped)
 
     def _insert(
         self,
@@ -165,12 +171,22 @@ class SqlJobs(Jobs):
         models: Sequence[NewJob],
         inputs: Mapping[int, bytes],
         now: int,
-    ) -> None:
+    ) -> tuple[str, ...]:
+        """Store jobs; returns which of them their queues have dropped at once."""
+        displaced: Sequence[Displaced] = ()
+        if any(model.has_limits for model in distinct(models)):
+            rows, displaced = self._idiom.limiting.place_new(rows, models)
         self._idiom.insert_jobs(rows)
         for place, data in inputs.items():
             self.add_input(rows[place][0], data)
         joined = joined_by(models)
         self._idiom.after_change(replace(NEW, joined=joined, at=now) if joined else NEW)
+        if not displaced:
+            return ()
+        from queuectl.store.verbs.arriving import call_off
+
+        call_off(self, displaced, now)
+        return tuple(one.job for one in displaced if isinstance(one.job, str))
 
     def add_input(self, id: str, data: bytes) -> None:
         """Keep what the runs of a new job find on stdin, in pieces that every server takes."""
@@ -404,10 +420,8 @@ def edge_of(child: int, parent: int, id: str, wanted: str, came_to: str | None, 
 
 
 def _needs_care(model: NewJob) -> bool:
-    """Tell whether a new job is more than a row: unique keys, limits or other jobs decide of it."""
-    if model.unique is not None or model.keys or model.is_limited:
-        return True
-    return bool(model.after or model.after_group)
+    """Tell whether a new job is more than a row: a unique key or other jobs decide about it."""
+    return bool(model.unique is not None or model.after or model.after_group)
 
 
 def _can_fit(which: Filter) -> bool:
