@@ -4,9 +4,10 @@ Facts in, a decision out: no clock, no store. In the order of the line, what fit
 that a node could hold, but that fits nowhere now, is reserved on one node. From then on other jobs
 begin there only as long as the reserved one would have room beside all that began after it was
 reserved: so it begins at the latest when what ran then is over, however many small ones come by.
+Only jobs of a higher priority go before it, and have the room kept for themselves if they wait.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from queuectl.admission import Candidate, Serving
@@ -42,6 +43,8 @@ class NodeKeeper:
         self._now = now
         self._may_keep = may_keep
         self._reserved = reserved
+        self._had_its_turn = False
+        """Whether that job was asked for by now: those before it have a higher priority."""
         self._room = stock.room()
         self._kept: tuple[Needs, Room] | None = None
         """What the job needs for which room is kept, and what is left of the node for it."""
@@ -67,6 +70,7 @@ class NodeKeeper:
         needs = needs_of(job.handler)
         if needs is None:
             return False
+        self._had_its_turn |= self.is_reserved(job)
         if self._room.fits(needs) and self._leaves_room(needs):
             return True
         self.wait(job)
@@ -85,11 +89,14 @@ class NodeKeeper:
     def wait(self, job: Candidate) -> None:
         """Hear that a job doesn't begin now, for want of room or of a worker that is free."""
         self.waits = True
+        self._had_its_turn |= self.is_reserved(job)
         if self.kept is not None:
             return
         if self._reserved is not None and self.is_reserved(job):
             self._keep(job, self._reserved[1])
-        elif self._reserved is None and self._may_keep(job, self._now_held):
+            return
+        may_be_kept = self._reserved is None or not self._had_its_turn
+        if may_be_kept and self._may_keep(job, self._now_held):
             self._keep(job, self._now)
 
     @property
@@ -118,6 +125,26 @@ class NodeKeeper:
         if self.is_reserved(job):
             # Room can be kept for another one.
             self._reserved = None
+
+
+def lined_up(
+    line: Iterable[Candidate], kept: Candidate | None, *, has_order: bool
+) -> Iterator[Candidate]:
+    """Yield a line with the job for which room is kept; only a higher priority goes before it.
+
+    Where the node has an order among its queues, priorities are compared within a queue.
+    """
+    left = kept
+    for job in line:
+        if left is not None:
+            same = job.queue == left.queue or not has_order
+            if not (same and job.priority > left.priority):
+                yield left
+                left = None
+        if kept is None or job.seq != kept.seq:
+            yield job
+    if left is not None:
+        yield left
 
 
 def _after(room: Room, needs: Needs, given: Devices) -> Room:

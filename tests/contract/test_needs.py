@@ -294,6 +294,23 @@ class TestReservations:
             begun = node.take(now=now)
             assert begun == (["large"] if n == 3 else [])
 
+    def test_a_higher_priority_takes_the_room_over(self, store: Store) -> None:
+        add(store, "there", needs="cpu=8")
+        node = Node(store, "a")
+        assert node.take() == ["there"]
+        add(store, "first", needs="cpu=7")
+        assert node.take(now=NOW + 1) == []
+        assert kept(store) == {"a": "first"}
+        add(store, "urgent", needs="cpu=5", priority=1)
+        assert node.take(now=NOW + 2) == []
+        assert kept(store) == {"a": "urgent"}
+        add(store, "sudden", needs="cpu=8", priority=2)
+        end(store, "there")
+        assert node.take(now=NOW + SECOND) == ["sudden"]
+        end(store, "sudden", now=NOW + 2 * SECOND)
+        assert node.take(now=NOW + 2 * SECOND) == ["urgent"]
+        assert kept(store) == {"a": "first"}
+
     def test_of_each_node_one_and_of_each_job_one(self, store: Store) -> None:
         a, b = Node(store, "a", SMALL), Node(store, "b", SMALL)
         for n in range(4):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queuectl.admission import Candidate, Offer, Serving, Suspects, admit_limited
-from queuectl.fitting import Neighbour, NodeKeeper, best_node
+from queuectl.fitting import Neighbour, NodeKeeper, best_node, lined_up
 from queuectl.resources import (
     Holding,
     Needs,
@@ -120,6 +120,25 @@ class TestKeptRoom:
         assert admit([job(1, "cpu=6"), job(2, "cpu=1")], room) == [1]
         assert room.kept is not None
         assert room.kept.seq == 2
+
+    def test_a_higher_priority_has_it_kept_instead(self) -> None:
+        room = keeper("cpu=8", held("cpu=4"), reserved=(1, NOW - 5))
+        line = [job(3, "cpu=7", priority=1), job(1, "cpu=6"), job(2, "cpu=1")]
+        assert admit(line, room) == [2]
+        assert room.kept is not None
+        assert room.kept.seq == 3
+        nobody = keeper("cpu=8", held("cpu=4"), reserved=(1, NOW - 1), may=False)
+        assert admit(line, nobody) == [2]
+        assert nobody.kept is not None
+        assert nobody.kept.seq == 1
+
+    def test_only_a_higher_priority_goes_before_it(self) -> None:
+        kept = job(5, priority=1)._replace(queue="b")
+        line = [job(1, priority=2), job(2, priority=1), kept, job(6)]
+        assert [one.seq for one in lined_up(line, kept, has_order=False)] == [1, 5, 2, 6]
+        assert [one.seq for one in lined_up(line, kept, has_order=True)] == [5, 1, 2, 6]
+        assert [one.seq for one in lined_up(line[:1], kept, has_order=False)] == [1, 5]
+        assert [one.seq for one in lined_up(line, None, has_order=False)] == [1, 2, 5, 6]
 
     def test_other_resources_are_free_for_all(self) -> None:
         room = keeper("cpu=8,gpu=2", held("gpu=2", gpu=(0, 1)), reserved=(1, NOW - 5))

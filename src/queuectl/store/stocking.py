@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from queuectl.admission import Admitted, Candidate, Offer, admit_limited, line_up
 from queuectl.facts import Reservation
-from queuectl.fitting import Neighbour, NodeKeeper, best_node
+from queuectl.fitting import Neighbour, NodeKeeper, best_node, lined_up
 from queuectl.job import NEEDS, Job, read_devices
 from queuectl.resources import Holding, Room, Stock, needs_of
 from queuectl.store.database import Database
@@ -55,8 +55,7 @@ class Stocked:
         Of those without room, only who is first of them could have room kept for it.
         """
         room, workers = self._stock.room(), len(self._offer.workers)
-        waits = self.first is not None and not _fits(self.first.handler, room)
-        heads = 0 if waits else 1 + len(self.reservations)
+        heads = 1 + len(self.reservations)
         return [
             (queue, handler, limit)
             for queue, handlers in lines.items()
@@ -65,13 +64,8 @@ class Stocked:
         ]
 
     def first_in(self, line: Iterable[Candidate]) -> Iterator[Candidate]:
-        """Yield the job for which room is kept, then all others."""
-        first = self.first
-        if first is not None:
-            yield first
-        for job in line:
-            if first is None or job.seq != first.seq:
-                yield job
+        """Yield a line with the job for which room is kept in its place."""
+        return lined_up(line, self.first, has_order=self._offer.order is not None)
 
     def keeper(self) -> NodeKeeper:
         """Return who gives out what the node has, from the beginning."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from queuectl.admission import Candidate, Offer
 from queuectl.facts import Reservation, Use
-from queuectl.fitting import Neighbour, NodeKeeper, best_node
+from queuectl.fitting import Neighbour, NodeKeeper, best_node, lined_up
 from queuectl.job import NEEDS, Job
 from queuectl.resources import Holding, Stock, needs_of
 from tests.contract.toy.memory import Memory
@@ -51,9 +51,10 @@ class Stocked:
         self.keeper = NodeKeeper(offer.stock, now, may_keep=self._may_keep, reserved=reserved)
 
     def first_in(self, line: Sequence[Candidate]) -> list[Candidate]:
-        """Put the job first for which room is kept."""
+        """Put the job for which room is kept in its place."""
         seq = None if self._mine is None else self._mine.seq
-        return sorted(line, key=lambda job: job.seq != seq)
+        mine = next((job for job in line if job.seq == seq), None)
+        return list(lined_up(line, mine, has_order=self._offer.order is not None))
 
     def _may_keep(self, job: Candidate, stock: Stock) -> bool:
         if job.seq in self._elsewhere:

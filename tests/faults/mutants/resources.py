@@ -38,8 +38,8 @@ MUTANTS: Sequence[Mutant] = (
         broken="No room is kept for a job that fits nowhere now.",
         edits=[
             Edit(
-                old="elif self._reserved is None and self._may_keep(job, self._now_held):",
-                new="elif False:",
+                old="if may_be_kept and self._may_keep(job, self._now_held):",
+                new="if False:",
             )
         ],
         tests=[f"{NEEDS}::TestReservations::test_small_ones_that_keep_coming_dont_starve_it"],
@@ -55,6 +55,14 @@ MUTANTS: Sequence[Mutant] = (
             )
         ],
         tests=[f"{NEEDS}::TestReservations::test_the_first_that_fits_nowhere_has_room_kept"],
+    ),
+    Mutant(
+        name="reservation-before-priority",
+        broken="Room that is kept for a job isn't given to one of a higher priority.",
+        edits=[
+            Edit(old="if not (same and job.priority > left.priority):", new="if True:"),
+        ],
+        tests=[f"{NEEDS}::TestReservations::test_a_higher_priority_takes_the_room_over"],
     ),
     Mutant(
         name="reservation-outlives-its-node",
