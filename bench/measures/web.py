@@ -24,7 +24,7 @@ from bench.figures import Reading, percentile
 from bench.fill import fill_month
 from bench.lab import MARIADB, SQLITE, Lab
 from bench.measures.drain import UNIT, Ours
-from bench.processes import BenchError
+from bench.processes import BenchError, wait_for
 from bench.subject import Measure, Plain, Subject
 from bench.website import Website, audience, website
 from queuectl import Queue
@@ -179,9 +179,12 @@ def streams(lab: Lab) -> Iterable[Reading]:
                 people.heard()
                 before, due = counted(count), time.monotonic()
                 for _ in range(lab.sizes.changes):
+                    last = counted(count)
                     queue.enqueue("true")
                     due += 1 / RATE
                     time.sleep(max(0.0, due - time.monotonic()))
+                # What they hear late may be of what was before.
+                wait_for(lambda: counted(count) > last, "a look at the last change")  # noqa: B023
                 people.wait(many)
                 asked = counted(count) - before
         yield Reading(
