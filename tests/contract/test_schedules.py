@@ -7,21 +7,26 @@ from typing import Any
 
 import pytest
 
+from queuectl.errors import StateError
 from queuectl.facts import Event
 from queuectl.job import Exited, Job, NewJob, State
-from queuectl.lifecycle import cancelled
+from queuectl.lifecycle import Policy, cancelled
+from queuectl.limits import Limits, WhenFull
 from queuectl.schedule import Missed, Overlap, Schedule
 from queuectl.store import Store, open_store
 from queuectl.store.contract import Decision, EndRun, Ticked
+from queuectl.uniqueness import OnDuplicate
 from tests.contract.tools import (
     DAY,
     HOUR,
     MINUTE,
     NOW,
     a_node,
+    add,
     apply,
     ended,
     finish,
+    ids,
     remove,
     take,
     take_one,
@@ -170,6 +175,46 @@ class TestTick:
         assert store.schedules.tick(makes(NOW + HOUR), now=NOW + HOUR) == []
         (job,) = store.schedules.tick(makes(NOW + HOUR, NOW + 2 * HOUR), name="hourly")
         assert job.tick == f"{NOW + 2 * HOUR} hourly"
+
+    def test_one_that_is_refused_keeps_no_other_from_ticking(self, store: Store) -> None:
+        """As its group was stopped, or what it waits for isn't there."""
+        a_node(store)
+        a_schedule(store, "a-stopped")
+        a_schedule(store, "b-orphaned")
+        a_schedule(store, "c-good")
+        add(store, "x", group="g", max_fails=1)
+        add(store, "later", group="g", run_at=NOW + DAY)
+        finish(store, [ended(take_one(store), Exited(1), policy=Policy(max_retries=0))])
+        wrong: dict[str, dict[str, Any]] = {
+            "a-stopped": {"group": "g"},
+            "b-orphaned": {"after": ("nix",)},
+        }
+
+        def look(schedule: Schedule, newest: Job | None, now: int) -> Ticked:
+            return makes(NOW + HOUR, **wrong.get(schedule.name, {}))(schedule, newest, now)
+
+        (job,) = store.schedules.tick(look, now=NOW + HOUR)
+        assert job.schedule == "c-good"
+        assert [one.next_at for one in store.schedules.all()] == [NOW + 2 * HOUR] * 3
+        told = [event.detail or "" for event in store.history.events()]
+        skipped = sorted(detail.partition(":")[0] for detail in told if "skipped" in detail)
+        assert skipped == ["a-stopped", "b-orphaned"]
+        assert store.groups.named(["g"])[0].jobs == 2
+        with pytest.raises(StateError):
+            store.schedules.tick(look, name="a-stopped", now=NOW + 2 * HOUR)
+
+    @pytest.mark.needs("transactions")
+    def test_one_that_is_refused_takes_nobodys_place(self, store: Store) -> None:
+        a_node(store)
+        a_schedule(store)
+        store.settings.set_limits("default", lambda _: Limits(limit=1, when_full=WhenFull.REJECT))
+        fields: dict[str, Any] = {"unique": "k", "is_limited": True}
+        add(store, "holder", **fields)
+        assert ids(take(store, 1)) == ["holder"]
+        replacing = makes(NOW + HOUR, on_duplicate=OnDuplicate.REPLACE, **fields)
+        assert store.schedules.tick(replacing, now=NOW + HOUR) == []
+        holder = the(store, "holder")
+        assert (holder.state, holder.cancel_reason) == (State.PROCESSING, None)
 
     def test_only_what_is_due_is_looked_at(self, store: Store) -> None:
         a_schedule(store, "due")

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from queuectl.errors import DuplicateError
+from queuectl.errors import NotFoundError, StateError, UsageError
 from queuectl.facts import Event
 from queuectl.host import whoami
 from queuectl.job import Job
@@ -66,7 +66,7 @@ class ToySchedules(Schedules):
                 new = replace(new, on_duplicate=OnDuplicate.REJECT)
             try:
                 job = self._jobs.enqueue_one(new, now=now)
-            except DuplicateError as error:
+            except (StateError, NotFoundError, UsageError) as error:
                 if by_hand:
                     raise
                 detail = f"{after.name}: skipped: {error}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from queuectl.errors import DuplicateError, QueueFullError, StateError
+from queuectl.errors import NotFoundError, QueuectlError, StateError, UsageError
 from queuectl.facts import Event
 from queuectl.host import whoami
 from queuectl.job import Job, NewJob
@@ -80,9 +80,11 @@ class SqlSchedules(Schedules):
         made: list[Job] = []
         for planned, new in ticked.jobs:
             try:
-                job = self._make_one(schedule.name, planned, new, now)
-            except (QueueFullError, DuplicateError) as error:
-                # Nothing of it was stored. Who asks for it is told; a tick by itself is skipped.
+                # Nothing of what is refused half way stays; nor does it keep others from ticking.
+                with self._db.transaction():
+                    job = self._make_one(schedule.name, planned, new, now)
+            except (StateError, NotFoundError, UsageError) as error:
+                # Who asks for it is told; a tick by itself is skipped.
                 if by_hand:
                     raise
                 self._idiom.record([_skipped(schedule.name, error, now)])
@@ -127,6 +129,6 @@ class SqlSchedules(Schedules):
         return at
 
 
-def _skipped(name: str, error: StateError, now: int) -> Event:
+def _skipped(name: str, error: QueuectlError, now: int) -> Event:
     detail = f"{name}: skipped: {error}"
     return Event(at=now, kind="schedule", job=None, node=None, who=whoami(), detail=detail)
