@@ -12,7 +12,7 @@ import pymysql
 import pytest
 
 from queuectl import Queue
-from queuectl.errors import DuplicateError, StateError, StoreError, UsageError
+from queuectl.errors import DuplicateError, NotFoundError, StateError, StoreError, UsageError
 from queuectl.store import Store
 from tests.contract.foreign import MariaDBClient, PostgresClient
 from tests.contract.tools import Engine, a_node, take
@@ -140,6 +140,27 @@ class TestEnqueue:
         app.commit()
         assert {job.id for job in queue.list()} == {"first", "second"}
 
+    @pytest.mark.parametrize("in_one", [True, False])
+    def test_what_is_refused_half_way_leaves_nothing_behind(
+        self, queue: Queue, app: Application, in_one: bool
+    ) -> None:
+        app.rollback()
+        queue.enqueue("echo hi", id="holder", unique="k")
+        if in_one:
+            app.run("BEGIN")
+        for asked in ({"after": ["nix"]}, {"after_group": ["nix"], "group": "g"}):
+            with pytest.raises(NotFoundError):
+                queue.enqueue(
+                    "x", unique="k", on_duplicate="replace", connection=app.connection, **asked
+                )
+        queue.enqueue("echo hi", id="more", connection=app.connection)
+        if in_one:
+            app.commit()
+        assert {job.id: str(job.state) for job in queue.list()} == {
+            "holder": "pending",
+            "more": "pending",
+        }
+
     def test_the_queue_goes_on_with_its_own_connection(
         self, queue: Queue, app: Application
     ) -> None:
@@ -176,6 +197,14 @@ class TestEnqueueMany:
         queue.enqueue_many(many, connection=app.connection)
         app.commit()
         assert [c.jobs for c in store.jobs.counts()] == [50]
+
+    def test_about_which_more_is_decided(self, queue: Queue, app: Application) -> None:
+        many = [{"command": "x", "id": f"u{n}", "unique": f"u{n}"} for n in range(200)]
+        queue.enqueue_many(many, connection=app.connection)
+        children = [{"command": "x", "after": ["u0"]} for _ in range(200)]
+        queue.enqueue_many(children, connection=app.connection)
+        app.commit()
+        assert queue.status().total == 400
 
     def test_duplicates_can_be_skipped(self, queue: Queue, app: Application) -> None:
         queue.enqueue("x", id="a", connection=app.connection)

@@ -8,6 +8,7 @@ import pytest
 
 from queuectl.errors import DuplicateError, StateError
 from queuectl.facts import Batch
+from queuectl.filter import Filter
 from queuectl.job import Exited, Job, NewJob, State, handler_of
 from queuectl.lifecycle import retried
 from queuectl.limits import Limits, WhenFull
@@ -209,6 +210,20 @@ class TestReplace:
 
 
 class TestDebounce:
+    def test_many_large_ones_at_once(self, store: Store) -> None:
+        """More than some servers take in one message."""
+        for letter in "ab":
+            large = letter * 300_000
+            jobs = [
+                NewJob(command=large, unique=f"k{n}", on_duplicate=DEBOUNCE, delay=MINUTE)
+                for n in range(64)
+            ]
+            store.jobs.enqueue(jobs, now=NOW)
+        found = store.jobs.select(Filter(), limit=None)
+        assert [(len(job.command or ""), (job.command or "")[:1]) for job in found] == [
+            (300_000, "b")
+        ] * 64
+
     def test_the_later_request_takes_its_place(self, store: Store) -> None:
         add(store, "other")
         ask(store, "a", delay=MINUTE, stdin=b"old", tags=("red",), body_digest="old")

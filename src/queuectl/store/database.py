@@ -111,7 +111,8 @@ class Database:
             raise StoreError("The queue is in a transaction of its own; end that first.")
         session = self._mine.session = Session(self, self.driver, lent=lent)
         try:
-            yield
+            with session.whole():
+                yield
         finally:
             self._mine.session = None
         # Too early for some, but it costs nothing and makes those who look do it more closely.

@@ -85,6 +85,10 @@ class Driver(ABC):
     def lend(self, connection: Any) -> Any:
         """Return how a connection of somebody else's is used; a `UsageError` if it can't be."""
 
+    @abstractmethod
+    def has_begun(self, db: Any) -> bool:
+        """Tell whether a connection of somebody else's is in a transaction, or begins one."""
+
     # -- statements ---------------------------------------------------------------------
 
     @abstractmethod

@@ -212,6 +212,25 @@ class Session:
         """Make everything inside one durable write: all of it or nothing. May be nested."""
         yield from self._inner() if self.depth else self._outer()
 
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """Do all of something on a lent connection or, if it fails, nothing.
+
+        Its transaction stays usable. If it is in none, this is one.
+        """
+        if self._driver.has_begun(self.db):
+            with self.transaction():
+                yield
+            return
+        for statement in self._driver.begins:
+            self.ask(self._driver.change, statement, {})
+        try:
+            yield
+            self.ask(self._driver.change, "COMMIT", {})
+        except BaseException:
+            self._rollback()
+            raise
+
     def transact(self, action: Callable[[], T]) -> T:
         """Do something as one durable write, and do it again if the database says so."""
         if self.depth:

@@ -48,7 +48,7 @@ MUTANTS: Sequence[Mutant] = (
         broken="What MariaDB is to insert before its next statement is forgotten then.",
         edits=[
             Edit(
-                old="kept = db.take_unsent() if isinstance(db, _Connection) else []",
+                old="kept = db.take_unsent() if is_ours else []",
                 new="kept: list[str] = db.take_unsent()[:0]",
             )
         ],

@@ -4,7 +4,7 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -61,6 +61,10 @@ _FULL = {3, 1021, 1114, 1041, 1037}
 _READ_ONLY = {1290, 1792, 1836}
 
 
+MakeForAll = Callable[[str, Iterable[str], Sequence[Params]], tuple[str, Params]]
+"""Makes a statement about one row, with the names of its values, one about all of these."""
+
+
 class _Connection(pymysql.connections.Connection):
     """One of our own, which may keep what nobody waits for until something is asked."""
 
@@ -73,8 +77,7 @@ class _Connection(pymysql.connections.Connection):
     @property
     def may_keep(self) -> bool:
         """Whether there is something to come, which ends the transaction at least."""
-        status: int = self.server_status  # type: ignore[attr-defined]
-        return bool(status & SERVER_STATUS.SERVER_STATUS_IN_TRANS)
+        return _is_in_transaction(self)
 
     def take_unsent(self) -> list[str]:
         """Return what was kept, which is somebody else's business from now on."""
@@ -223,6 +226,9 @@ class MysqlDriver(ServerDriver):
         check_same_database(self.address.database, database)
         return connection
 
+    def has_begun(self, db: Any) -> bool:
+        return not db.get_autocommit() or _is_in_transaction(db)
+
     def disconnect(self, db: Any, *, politely: bool = False) -> None:
         with suppress(pymysql.MySQLError, OSError):
             if politely:
@@ -234,7 +240,7 @@ class MysqlDriver(ServerDriver):
     # -- statements ---------------------------------------------------------------------
 
     def execute(self, db: Any, text: str, params: Params) -> tuple[list[Row], int]:
-        return self._answers(db, [(text, params)])[0]
+        return self._answers(db, [self._mogrified(db, text, params)])[0]
 
     def each(self, db: Any, text: str, rows: Sequence[Params] | Sequence[Row]) -> None:
         self._answers(db, [])
@@ -247,44 +253,68 @@ class MysqlDriver(ServerDriver):
         self.each(db, whole.load(self.prefix + table, columns, "%s"), list(rows))
 
     def update(self, db: Any, statement: ForRows, rows: Sequence[Params]) -> set[int] | None:
-        text, names = self.text(statement), statement.names
-        parts = [update_all(text, names, part) for part in chunks(rows, ROWS_AT_ONCE)]
-        changed = sum(count for _, count in self._answers(db, parts))
+        texts = list(self._for_rows(db, update_all, statement, rows))
+        changed = sum(count for _, count in self._answers(db, texts))
         if changed == len(rows):
             return {row["seq"] for row in rows}
         # Which of them weren't changed, it doesn't say.
         return None if changed or len(rows) > 1 else set()
 
     def insert(self, db: Any, statement: ForRows, rows: Sequence[Params]) -> None:
-        text, names = self.text(statement), statement.names
-        parts = [insert_all(text, names, part) for part in chunks(rows, ROWS_AT_ONCE)]
-        if isinstance(db, _Connection) and db.may_keep:
-            db.unsent += self._mogrified(db, parts)
-            if len(db.unsent) > UNSENT:
+        for text in self._for_rows(db, insert_all, statement, rows):
+            if not (isinstance(db, _Connection) and db.may_keep):
+                self._answers(db, [text])
+                continue
+            db.unsent.append(text)
+            if len(db.unsent) > UNSENT or len(text) > self.packet // 16:
                 self._answers(db, [])
-        else:
-            self._answers(db, parts)
 
     def rollback(self, db: Any, to: str | None = None) -> None:
         if isinstance(db, _Connection):
             db.take_unsent()
         super().rollback(db, to)
 
-    def _mogrified(self, db: Any, statements: Sequence[tuple[str, Params]]) -> list[str]:
-        """Put values into statements."""
+    def _mogrified(self, db: Any, text: str, params: Params) -> str:
+        """Put values into a statement."""
         with db.cursor(Cursor) as cursor:
-            return [cursor.mogrify(text, params or None) for text, params in statements]
+            done: str = cursor.mogrify(text, params or None)
+            return done
 
-    def _answers(
-        self, db: Any, statements: Sequence[tuple[str, Params]]
-    ) -> list[tuple[list[Row], int]]:
+    def _for_rows(
+        self, db: Any, make: MakeForAll, statement: ForRows, rows: Sequence[Params]
+    ) -> Iterator[str]:
+        """Make statements of one about rows, of which each is for as many as it can be for."""
+        text, names = self.text(statement), statement.names
+        for part in self._portions(names, rows):
+            yield self._mogrified(db, *make(text, names, part))
+
+    def _portions(self, names: Sequence[str], rows: Sequence[Params]) -> Iterable[Sequence[Params]]:
+        """Return rows in portions that fit into a packet each."""
+        if "detail" not in names:
+            return chunks(rows, ROWS_AT_ONCE)
+        # What an event tells may be as long as a job.
+        portions: list[list[Params]] = [[]] if rows else []
+        size = 0
+        for row in rows:
+            own = len(row["detail"] or "") + len(row["was"] or "")
+            is_full = len(portions[-1]) == ROWS_AT_ONCE or size + own > self.packet // 16
+            if portions[-1] and is_full:
+                portions.append([])
+                size = 0
+            portions[-1].append(row)
+            size += own
+        return portions
+
+    def _answers(self, db: Any, texts: Sequence[str]) -> list[tuple[list[Row], int]]:
         """Run statements behind what is unsent, in one message if it isn't too long.
 
-        Returns what these are answered with: rows, and how many they changed.
+        Returns what these are answered with: rows, and how many they changed. On a connection of
+        somebody else's a message may be of one statement only.
         """
-        kept = db.take_unsent() if isinstance(db, _Connection) else []
-        texts = kept + self._mogrified(db, statements)
-        is_short = sum(map(len, texts)) < self.packet // 8
+        is_ours = isinstance(db, _Connection)
+        kept = db.take_unsent() if is_ours else []
+        texts = [*kept, *texts]
+        is_short = is_ours and sum(map(len, texts)) < self.packet // 8
         found: list[tuple[list[Row], int]] = []
         with db.cursor(Cursor) as cursor:
             for message in [";".join(texts)] if is_short and texts else texts:
@@ -343,6 +373,10 @@ class MysqlDriver(ServerDriver):
     def listen(self, version: Callable[[], int]) -> Listener:
         self.make_companion()
         return PollingListener(self.companion, self.make_companion)
+
+
+def _is_in_transaction(db: Any) -> bool:
+    return bool(db.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS)
 
 
 def _answer(cursor: Cursor) -> tuple[list[Row], int]:

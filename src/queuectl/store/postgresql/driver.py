@@ -12,7 +12,7 @@ from select import select
 from typing import Any
 
 import psycopg
-from psycopg.pq import PipelineStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 from queuectl.address import Address
@@ -151,6 +151,9 @@ class PostgresDriver(ServerDriver):
             raise UsageError("That connection is in pipeline mode; enqueue outside of it.")
         check_same_database(self.address.database, connection.info.dbname)
         return connection
+
+    def has_begun(self, db: Any) -> bool:
+        return not db.autocommit or db.info.transaction_status != TransactionStatus.IDLE
 
     # -- statements ---------------------------------------------------------------------
 

@@ -277,6 +277,9 @@ class SqliteDriver(Driver):
             raise UsageError(f"That connection is to another file than {self.path}.")
         return _Plain(connection)
 
+    def has_begun(self, db: apsw.Connection) -> bool:
+        return not db.get_autocommit()
+
     # -- statements ---------------------------------------------------------------------
 
     def rows(self, db: apsw.Connection, text: str, params: Params) -> list[Row]:
