@@ -60,6 +60,11 @@ def read(pid: int) -> int:
     return 0
 
 
+def is_alike(mark: int, other: int) -> bool:
+    """Tell whether these are the marks of two runs of one node."""
+    return mark >= _LEAST and mark // _RUNS == other // _RUNS
+
+
 def find_marked(owners: "Collection[str]") -> list[tree.Proc]:
     """Find every process on this host, but this one, that was started for one of these nodes."""
     wanted = {_of(owner) for owner in owners}

@@ -4,7 +4,7 @@ Every descendant of a job is below the job's main process, or it lost a parent a
 it a child of the guard. This module finds out which run such an orphan belongs to: by session, by
 the token in its environment, by the file it writes to, by its mark, or because it was seen under
 the run before. One that hides from all of these belongs to the last run standing among those that
-were there when it first showed up.
+were there when it first showed up. One with the mark of a run that is over belongs to nobody.
 """
 
 import os
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from queuectl.guard.run import Run
 
 TOKEN = "QUEUECTL_RUN"
+MOST_LOOKS = 8
+"""How often the list of children is read again at most, as long as it changes."""
 
 
 class Orphans:
@@ -71,7 +73,8 @@ class Orphans:
             # As our child it is there until we reap it; we are just out of descriptors.
             self._claims.setdefault(pid, set(runs))
             return
-        owner = _owner(pid, process, runs)
+        carried = mark.read(pid)
+        owner = _owner(pid, process, carried, runs)
         if owner is not None and owner.phase == KILLING:
             # It may have forked and be gone before its turn comes, but its group stays. And as
             # long as we haven't reaped it, the numbers of its group and session are its own.
@@ -82,7 +85,8 @@ class Orphans:
         if owner is not None:
             self._claims[pid] = {owner}
         elif pid not in self._claims:
-            self._claims[pid] = set(runs)
+            is_late = any(mark.is_alike(carried, run.mark) for run in runs)
+            self._claims[pid] = set() if is_late else set(runs)
         if not self._claims[pid]:
             tree.kill_at_once(tree.Proc(pid, process.start))
 
@@ -91,10 +95,19 @@ class Orphans:
             return []  # Without a subreaper none comes to us.
         if self._list < 0:
             return [b"%d" % pid for pid in tree.children(os.getpid())]
+        # While children end, the kernel may leave others out.
+        found, again = self._listed(), self._listed()
+        for _ in range(MOST_LOOKS):
+            if found == again:
+                break
+            found, again = again, self._listed()
+        return again.split()
+
+    def _listed(self) -> bytes:
         found = b""
         while chunk := os.pread(self._list, 4096, len(found)):
             found += chunk
-        return found.split()
+        return found
 
 
 def _open_list() -> int:
@@ -105,12 +118,11 @@ def _open_list() -> int:
         return -1
 
 
-def _owner(pid: int, process: tree.Stat, runs: "Collection[Run]") -> "Run | None":
+def _owner(pid: int, process: tree.Stat, carried: int, runs: "Collection[Run]") -> "Run | None":
     """Find the run that an orphan can be proved to belong to."""
     me = tree.Proc(pid, process.start)
     token = tree.environ(pid, TOKEN)
     files = _files(f"/proc/{pid}/fd/1", f"/proc/{pid}/fd/2")
-    carried = mark.read(pid)
     # The newest first: its main process may have got the pid of an older run whose main process
     # is gone, and then no process of the older one is left in a session of that number.
     for run in reversed(list(runs)):
