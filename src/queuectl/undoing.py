@@ -66,7 +66,7 @@ def last_action(store: Store, since: int | None = None) -> str:
         elif event.action is not None:
             # What it took along may have been cancelled much later, and by a node.
             seen.add(event.action)
-            [first] = store.history.events(action=event.action, limit=1, oldest=True)
+            [first] = store.history.events(action=event.action, limit=1, oldest=True) or [event]
             is_later = last is None or first.seq > last.seq
             if is_later and first.who == who and first.at >= (since or 0) and _counts(first):
                 last = first
@@ -91,7 +91,7 @@ def _is_along(event: Event) -> bool:
 
 def _counts(event: Event) -> bool:
     """Tell whether something was done to jobs or queues; who signs in has done nothing to them."""
-    return event.job is not None or event.kind in _TO_QUEUE
+    return event.job is not None or event.kind in _TO_QUEUE or event.kind == "prune"
 
 
 def _done_to_no_jobs(event: Event) -> StateError:

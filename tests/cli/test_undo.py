@@ -95,6 +95,10 @@ def test_what_was_done_to_a_queue_is_the_last_thing_as_well(cli: Cli) -> None:
     cli.ok("hold", "one")
     cli.ok("queue", "pause", "default")
     assert "can't be undone: pause default" in cli.refused("undo", code=4)
+    cli.add("true", "--id", "two")
+    cli.ok("cancel", "two")
+    cli.ok("prune", "--state", "cancelled", "--older-than", "0s")
+    assert "can't be undone: prune 1 cancelled" in cli.refused("undo", code=4)
     assert cli.queue.get("one").is_held
 
 
