@@ -97,6 +97,11 @@ _PARENT = "its parent "
 _HOW = (" was cancelled", " is dead")
 
 
+def is_along(reason: str | None) -> bool:
+    """Tell whether a job was cancelled, for this reason, by what became of one it waits for."""
+    return reason is not None and reason.startswith((NOT_NEEDED, _PARENT))
+
+
 def why_stopped(group: str) -> str:
     """Say why a job was cancelled whose group was stopped."""
     return f"its group {group} was stopped: too many of its jobs are dead"

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from queuectl.action import one_action
 from queuectl.errors import QueuectlError, StateError, StoreError, StoreMissingError, UsageError
 from queuectl.facts import Progress
 from queuectl.history import record
@@ -52,7 +53,9 @@ def prune(
     finally:
         if any(pruned.values()):
             detail = ", ".join(f"{count} {state}" for state, count in pruned.items())
-            record(store, "prune", detail=detail)
+            # Nodes do that as well, by themselves: then it is no action.
+            with one_action():
+                record(store, "prune", detail=detail)
     return pruned
 
 

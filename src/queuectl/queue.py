@@ -1119,10 +1119,13 @@ class Queue:
         return changes.make_matching(self.store, which, change, told, dry_run=dry_run)
 
     def last_action(self, *, since: int | None = None) -> str:
-        """Return the last action of who asks, since a time in milliseconds, that can be undone.
+        """Return the last action of who asks, since a time in milliseconds.
+
+        It is the one that was begun last, also if it can't be undone.
 
         Raises:
             NotFoundError: There is none in the last ten minutes.
+            StateError: What was done last is no action that can be named, as a pause of a queue.
         """
         return undoing.last_action(self.store, since)
 
@@ -1138,11 +1141,12 @@ class Queue:
 
         Those that have changed since, or run, stay as they are: what became of each is told.
         Cancellations, holds, releases, moves, retries, edits and new places can be taken back, as
-        far as jobs didn't run. Unless `may_change_work`, what jobs run stays.
+        far as jobs didn't run; and what was cancelled with a job that ran. Unless
+        `may_change_work`, what jobs run stays.
 
         Raises:
             NotFoundError: There is no such action, or none in the last ten minutes.
-            StateError: It was done longer ago.
+            StateError: It was done longer ago, or can't be undone, as an undo.
         """
         return undoing.undo(
             self.store, action, told, may_change_work=may_change_work, dry_run=dry_run

@@ -8,12 +8,14 @@ as it was done itself, and is an action of its own.
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
+from shlex import quote
 
 from queuectl import finding
 from queuectl.action import one_action
-from queuectl.changes import Changed, Refused
+from queuectl.changes import Changed, Refused, is_ending
+from queuectl.dependencies import is_along
 from queuectl.errors import DuplicateError, NotFoundError, QueuectlError, StateError
-from queuectl.facts import UNDO_FOR, Event, undo_until
+from queuectl.facts import UNDO_FOR, Event
 from queuectl.fields import FIELDS
 from queuectl.history import event_of
 from queuectl.host import whoami
@@ -43,24 +45,58 @@ class Undone:
 Told = Callable[[Sequence[Changed | Refused]], None]
 
 
-def _is_fresh(event: Event, now: int) -> bool:
-    """Tell whether what was done can still be undone, if its job hasn't changed since."""
-    until = undo_until(event)
-    return until is not None and until >= now
-
-
 def last_action(store: Store, since: int | None = None) -> str:
-    """Return the last action of who asks, since a time, that can be undone."""
+    """Return the last action of who asks, since a time: the one that was begun last.
+
+    Also if it can't be undone: who asks for that doesn't mean anything older.
+    """
     who, now = whoami(), store.clock.now()
+    earliest = max(now - UNDO_FOR, since or 0)
+    last: Event | None = None
+    seen: set[str | None] = set()
     for event in store.history.events(limit=LOOKED_AT):
-        if since is not None and event.at < since:
+        if last is not None and event.seq < last.seq:
+            break
+        if event.at < earliest:
             continue
-        if event.action is not None and event.who == who and _is_fresh(event, now):
-            return event.action
-    raise NotFoundError(
-        "You have done nothing in the last 10 minutes that can be undone.",
-        advice="queuectl events lists what was done, with its actions.",
-    )
+        if event.action is None and event.who == who and event.kind in _TO_QUEUE:
+            last = event
+        elif event.action in seen or not (event.who == who or _is_along(event)):
+            continue
+        elif event.action is not None:
+            # What it took along may have been cancelled much later, and by a node.
+            seen.add(event.action)
+            [first] = store.history.events(action=event.action, limit=1, oldest=True) or [event]
+            is_later = last is None or first.seq > last.seq
+            if is_later and first.who == who and first.at >= (since or 0) and _counts(first):
+                last = first
+    if last is None:
+        raise NotFoundError(
+            "You have done nothing in the last 10 minutes that can be undone.", advice=_LISTED
+        )
+    if last.action is None:
+        raise _done_to_no_jobs(last)
+    return last.action
+
+
+_TO_QUEUE = frozenset(("pause", "resume", "rename", "rm", "config", "limits", "reset"))
+"""What is done to queues, and to runs; on a command line that is no action by itself."""
+_LISTED = "queuectl events --json has what was done, with its actions."
+
+
+def _is_along(event: Event) -> bool:
+    """Tell whether a job was cancelled because of others."""
+    return event.kind == "cancel" and is_along(event.detail)
+
+
+def _counts(event: Event) -> bool:
+    """Tell whether something was done to jobs or queues; who signs in has done nothing to them."""
+    return event.job is not None or event.kind in _TO_QUEUE or event.kind == "prune"
+
+
+def _done_to_no_jobs(event: Event) -> StateError:
+    what = " ".join(filter(None, (event.kind, event.job or event.detail)))
+    return StateError(f"What was done last can't be undone: {what[:100]}.", advice=_LISTED)
 
 
 def undo(
@@ -107,6 +143,10 @@ def _check(store: Store, action: str) -> None:
         raise NotFoundError(
             f"There is no action {action[:60]!r}.", advice="queuectl events --json has them."
         )
+    if newest.kind == "undo":
+        raise StateError("That took something back, which can't be undone.", advice=_LISTED)
+    if newest.job is None:
+        raise _done_to_no_jobs(newest)
     if newest.at + UNDO_FOR < store.clock.now():
         raise StateError("That was done more than 10 minutes ago; it can't be undone any more.")
 
@@ -153,23 +193,43 @@ def _undo_page(
     if not jobs:
         decide({}, store.clock.now())
     made = {before[seq].id: Changed(before=before[seq], after=after.get(seq)) for seq in before}
-    return [_told(event, made, refused) for event in events]
+    return [
+        made.get(str(event.job))
+        or Refused(name=str(event.job), job=None, error=refused[str(event.job)])
+        if event.was is not None
+        else Refused(name=str(event.job), job=None, error=_why_not(store, event))
+        for event in events
+    ]
 
 
-def _told(
-    event: Event, made: Mapping[str, Changed], refused: Mapping[str, QueuectlError]
-) -> Changed | Refused:
-    id = str(event.job)
-    if event.was is not None:
-        return made.get(id) or Refused(name=id, job=None, error=refused[id])
-    why = StateError(f"Job {id}: {event.kind} can't be undone{_WHY.get(event.kind, '')}.")
-    return Refused(name=id, job=None, error=why)
+def _why_not(store: Store, event: Event) -> StateError:
+    """Say why something can't be undone of which isn't kept what the job was."""
+    if event.kind == "cancel" and (job := store.jobs.get(str(event.job))) is not None:
+        return _why_cancelled(job, event)
+    return StateError(f"Job {event.job}: {event.kind} can't be undone{_WHY.get(event.kind, '')}.")
+
+
+def _why_cancelled(job: Job, event: Event) -> StateError:
+    """Say why a job stays cancelled, and how it runs again."""
+    if is_ending(job):
+        return StateError(
+            f"Job {job.id} runs, and is being ended; that can't be taken back.",
+            advice="what waits for it is cancelled when it has ended, and comes back then with:"
+            f" queuectl undo {event.action}",
+        )
+    ran = "it ran" if job.tick is None else "its schedule has gone on"
+    if job.state != State.CANCELLED:
+        return StateError(f"Job {job.id}: {ran}, so that can't be taken back; it is {job.state}.")
+    return StateError(
+        f"Job {job.id} stays cancelled: {ran}, so that can't be taken back.",
+        advice=f"run it again with: queuectl retry {quote(job.id)}",
+    )
 
 
 _WHY = {
     "rm": "; it is deleted",
     "cancel": " once it ran, or its schedule has gone on",
-    "edit": " where it changed variables: what they were isn't kept",
+    "edit": " where it changed variables, or parents: what they were isn't kept",
     "retry": " from a step on, or with other variables",
     "force-finish": "; its hooks were called",
 }

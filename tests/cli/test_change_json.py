@@ -27,7 +27,7 @@ def test_every_job_has_its_state_before_and_after(cli: Cli) -> None:
     assert result.stderr == ""
     told = result.json
     assert list(told) == ["dry_run", "jobs", "changed", "asked", "failed", "along"]
-    assert told["along"] == {"jobs": 0, "ids": [], "whole": True}
+    assert told["along"] == {"jobs": 0, "ids": [], "whole": True, "when_ended": []}
     assert (told["dry_run"], told["changed"], told["asked"], told["failed"]) == (False, 2, 0, 0)
     assert [list(job) for job in told["jobs"]] == [FIELDS, FIELDS]
     assert told["jobs"][1] == {

@@ -318,7 +318,9 @@ class TestRepair:
         told = cli.ok("edit", "a", "--unset", "after").lines
         assert told == ["Job a edited: after root -> none."]
         assert states(cli) == {"a": "pending", "b": "blocked"}
-        assert "nothing in the last 10 minutes" in cli.refused("undo", code=3)
+        undone = cli.run("undo")
+        assert (undone.code, undone.stdout) == (4, "")
+        assert "Job a: edit can't be undone where it changed variables, or parents" in undone.stderr
 
     def test_a_job_can_wait_for_less_and_not_for_more(self, cli: Cli) -> None:
         fill(cli, "x", "y", "a x y")

@@ -213,6 +213,7 @@ HOT = [
     "OLD",
     "RENEW",
     "LAST_EVENTS",
+    "LAST_REQUESTS",
     "ATTEMPTS",
     "OUTPUT",
     "ADD_INPUT",

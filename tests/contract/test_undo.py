@@ -10,7 +10,9 @@ from queuectl.changes import Changed, Refused
 from queuectl.errors import NotFoundError, StateError
 from queuectl.facts import UNDO_FOR, Event
 from queuectl.filter import Filter
-from queuectl.job import Exited, Job, NewJob, State
+from queuectl.history import event_of
+from queuectl.host import acting_as
+from queuectl.job import Cancelled, Exited, Job, NewJob, Outcome, State
 from queuectl.lifecycle import cancelled
 from queuectl.limits import Limits
 from queuectl.scope import keeping_to
@@ -24,6 +26,8 @@ from tests.contract.tools import (
     a_node,
     add,
     assert_counts_are_right,
+    ended,
+    finish,
     remove,
     run,
     states,
@@ -249,3 +253,150 @@ def test_the_last_action_is_that_of_who_asks(store: Store) -> None:
     )
     assert undo(store, None) == {"x": ""}
     assert not the(store, "x").is_held
+
+
+def end_run(store: Store, job: Job, outcome: Outcome) -> None:
+    """Have the node of a running job, in a process of its own, tell how its run ended."""
+    asked = the(store, job.id)
+    assert finish(store, [ended(asked, outcome, now=store.clock.now())]) == []
+
+
+class TestWhatRan:
+    """Somebody cancels a job that runs: its run ends later, and takes along who waits for it."""
+
+    def test_what_it_took_along_comes_back(self, store: Store, client: Client) -> None:
+        add(store, "old", priority=-1)
+        do(store, changes.cancelling(), "old")
+        add(store, "runs")
+        add(store, "child", after=("runs",))
+        add(store, "grandchild", after=("child",))
+        job = take_one(store, now=store.clock.now())
+        action = do(store, changes.cancelling("not now"), "runs")
+        end_run(store, job, Cancelled(str(the(store, "runs").cancel_reason)))
+        assert states(store) == dict.fromkeys(states(store), State.CANCELLED)
+        assert undoing.last_action(store) == action
+        found = undo(store, None)
+        why = "Job runs stays cancelled: it ran, so that can't be taken back."
+        assert found == {"grandchild": "", "child": "", "runs": why}
+        back = {"child": "blocked", "grandchild": "blocked"}
+        assert states(store) == {"old": "cancelled", "runs": "cancelled"} | back
+        assert_counts_are_right(store, client)
+        do(store, changes.RETRY, "runs")
+        run(store, "runs", now=store.clock.now() + SECOND)
+        run(store, "child", now=store.clock.now() + SECOND)
+        run(store, "grandchild", now=store.clock.now() + SECOND)
+
+    def test_nothing_older_is_meant(self, store: Store) -> None:
+        add(store, "old", priority=-1)
+        do(store, changes.cancelling(), "old")
+        add(store, "runs")
+        job = take_one(store, now=store.clock.now())
+        action = do(store, changes.cancelling(), "runs")
+        found = undo(store, None)
+        assert found == {"runs": "Job runs runs, and is being ended; that can't be taken back."}
+        end_run(store, job, Exited(9))
+        assert list(undo(store, action)) == ["runs"]
+        do(store, changes.REMOVE, "runs")
+        assert undo(store, None) == {"runs": "Job runs: rm can't be undone; it is deleted."}
+        store.history.record(event_of(store.clock.now(), "pause", detail="default"))
+        with pytest.raises(StateError, match="can't be undone: pause default"):
+            undo(store, None)
+        assert states(store) == {"old": "cancelled"}
+
+    def test_an_undo_is_not_undone_nor_what_was_before_it(self, store: Store) -> None:
+        add(store, "a")
+        add(store, "b")
+        do(store, editing.HOLD, "a")
+        do(store, editing.HOLD, "b")
+        assert undo(store, None) == {"b": ""}
+        with pytest.raises(StateError, match="took something back"):
+            undo(store, None)
+        assert the(store, "a").is_held
+
+    def test_what_was_done_after_the_request_is_the_last(self, store: Store) -> None:
+        add(store, "runs")
+        add(store, "child", after=("runs",))
+        add(store, "other", priority=-1)
+        job = take_one(store, now=store.clock.now())
+        do(store, changes.cancelling(), "runs")
+        later = do(store, editing.HOLD, "other")
+        end_run(store, job, Exited(9))
+        assert the(store, "child").state == State.CANCELLED
+        assert undoing.last_action(store) == later
+
+    def test_it_is_the_action_of_who_asked_whoever_has_the_node(self, store: Store) -> None:
+        add(store, "runs")
+        add(store, "child", after=("runs",))
+        job = take_one(store, now=store.clock.now())
+        with acting_as("ann"):
+            action = do(store, changes.cancelling(), "runs")
+        end_run(store, job, Exited(9))
+        with acting_as("ann"):
+            assert undoing.last_action(store) == action
+        with pytest.raises(NotFoundError, match="nothing in the last 10 minutes"):
+            undoing.last_action(store)
+
+    def test_an_earlier_request_is_not_that_of_this_run(self, store: Store) -> None:
+        add(store, "runs")
+        do(store, changes.cancelling(), "runs")
+        do(store, changes.RETRY, "runs")
+        add(store, "child", after=("runs",))
+        job = take_one(store, now=store.clock.now())
+        end_run(store, job, Cancelled("by itself"))
+        [event] = store.history.events("child")
+        assert (event.detail, event.action) == ("its parent runs was cancelled", None)
+
+    def test_a_run_that_completed_all_the_same_took_nothing_along(self, store: Store) -> None:
+        add(store, "runs")
+        add(store, "child", after=("runs",))
+        add(store, "unneeded", after=("runs:fail",))
+        job = take_one(store, now=store.clock.now())
+        action = do(store, changes.cancelling(), "runs")
+        end_run(store, job, Exited(0))
+        assert undo(store, action) == {
+            "runs": "Job runs: it ran, so that can't be taken back; it is completed."
+        }
+        assert states(store) == {"runs": "completed", "child": "pending", "unneeded": "cancelled"}
+
+    @pytest.mark.parametrize("last", [Exited(0), Exited(9)])
+    def test_what_waits_for_a_group_comes_back(
+        self, store: Store, client: Client, last: Outcome
+    ) -> None:
+        for id in ("g1", "g2", "g3"):
+            add(store, id, group="g")
+        add(store, "follow", after_group=("g",))
+        add(store, "behind", after=("follow",))
+        jobs = [take_one(store, now=store.clock.now()) for _ in range(2)]
+        action = do(store, changes.cancelling(), "g1", "g2", "g3")
+        assert the(store, "follow").state == State.BLOCKED
+        for job, outcome in zip(jobs, (Exited(9), last), strict=True):
+            end_run(store, job, outcome)
+        assert the(store, "follow").state == the(store, "behind").state == State.CANCELLED
+        found = undo(store, action)
+        assert [id for id, why in found.items() if not why] == ["behind", "follow", "g3"]
+        assert the(store, "follow").state == the(store, "behind").state == State.BLOCKED
+        assert the(store, "g3").state == State.PENDING
+        assert_counts_are_right(store, client)
+
+    def test_the_end_of_a_group_belongs_to_what_ended_the_last_of_it(self, store: Store) -> None:
+        for group, is_asked in (("one", True), ("two", False)):
+            for id in (f"{group}-a", f"{group}-b"):
+                add(store, id, group=group)
+            add(store, f"{group}-follow", after_group=(group,))
+            job = take_one(store, now=store.clock.now())
+            with one_action() as action:
+                for id in (f"{group}-b", *[job.id] * is_asked):
+                    changes.make(store, [the(store, id)], changes.cancelling())
+            # It completes all the same, but is the last of a group that is called off.
+            end_run(store, job, Exited(0))
+            [event] = store.history.events(f"{group}-follow")
+            assert event.action == (action.id if is_asked else None)
+
+    @together
+    def test_what_waits_for_a_group_that_waited_itself_comes_back(self, store: Store) -> None:
+        add(store, "g1", group="g")
+        add(store, "follow", after_group=("g",))
+        action = do(store, changes.cancelling(), "g1")
+        assert the(store, "follow").state == State.CANCELLED
+        assert undo(store, action) == {"follow": "", "g1": ""}
+        assert states(store) == {"g1": "pending", "follow": "blocked"}

@@ -10,7 +10,7 @@ from queuectl.cli.interrupts import Truth, raised
 from queuectl.cli.render import JsonStream, complain, is_terminal, plural, safe, say, write
 from queuectl.errors import EXIT_DONE, EXIT_FAILED, QueuectlError
 from queuectl.explain import listed
-from queuectl.job import Job, State
+from queuectl.job import FINISHED, Job, State
 from queuectl.lineage import Along
 from queuectl.queue import Queue
 from queuectl.report import along_dict, change_dict
@@ -150,8 +150,25 @@ class Report(ABC):
         """Say which jobs are cancelled with others, if some are."""
         if self.along is None or not self.along.ids:
             return None
-        are = "would be" if self.how.dry_run else "is" if len(self.along.ids) == 1 else "are"
-        return f"{taken_along(self.along)} {are} cancelled as well."
+        told, count, later = taken_along(self.along), len(self.along.ids), self.later()
+        if later and len(later) == count:
+            return f"{told} will be cancelled as well, when {self._runs()} ended."
+        are = "would be" if self.how.dry_run else "is" if count == 1 else "are"
+        rest = f"; {listed(later)} when {self._runs()} ended" if later else ""
+        return f"{told} {are} cancelled as well{rest}."
+
+    def later(self) -> list[str]:
+        """Return which jobs will be cancelled with others only when the runs of these have ended.
+
+        Those that are over by now aren't among them; nor is any as long as nothing runs.
+        """
+        if self.along is None or self.how.dry_run or not self.asked:
+            return []
+        states = self.queue.states(self.along.ids)
+        return [id for id in self.along.ids if states.get(id) not in (None, *FINISHED)]
+
+    def _runs(self) -> str:
+        return "the run has" if len(self.asked) == 1 else "the runs have"
 
     @abstractmethod
     def _write(self, page: Sequence[Changed]) -> None:
@@ -242,7 +259,10 @@ class JsonReport(Report):
         for each in self.asked.values() if self.how.wait else ():
             self._add("asked", change_dict(each))
         if error is None:
-            along = {} if self.along is None else {"along": along_dict(self.along)}
+            along: dict[str, Any] = {}
+            if self.along is not None:
+                later = {} if self.how.dry_run else {"when_ended": self.later()}
+                along = {"along": along_dict(self.along) | later}
             self._stream.end(**self._numbers, **along)
         elif self._stream.is_begun:
             self._stream.end(**self._numbers, error=str(error) or "interrupted")

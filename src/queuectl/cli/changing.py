@@ -108,7 +108,7 @@ def _along(
     if ids:
         jobs = [job for id in ids if (job := _found(queue, id)) is not None]
         is_whole = True
-    elif not (how.dry_run or how.as_json or can_ask()):
+    elif how.quiet and not (how.dry_run or how.as_json or can_ask()):
         return None
     elif not change.deletes and _is_one_group(which, change):
         # Others wait for the group itself, which is over then.

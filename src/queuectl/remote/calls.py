@@ -269,7 +269,7 @@ class Calls(Protocol):
 
     @reads
     def last_action(self, since: int | None) -> str:
-        """Return the last action of who asks, since a time, that can be undone."""
+        """Return the last action of who asks, since a time, also if it can't be undone."""
 
     def undo(self, action: str, may_change_work: bool, dry_run: bool) -> Iterator[list[Result]]:
         """Take back what an action did to jobs."""

@@ -43,7 +43,7 @@ class CallingOff:
         may_tell = self._idiom.may_tell()
         for unneeded in (False, True):
             some = [job for job in jobs if is_unneeded(whys[job.seq]) == unneeded]
-            moves.move(some, State.CANCELLED, unneeded=unneeded)
+            moves.move(some, State.CANCELLED, unneeded=unneeded, actions=actions)
         self._idiom.follow(
             Changed(
                 State.CANCELLED,

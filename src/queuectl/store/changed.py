@@ -74,6 +74,8 @@ class Changed:
     """Those of them that may be in groups, as they were before."""
     joined: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
     """Of new jobs, how many come into which groups; and how many dead ones these bear, if said."""
+    actions: Mapping[int, str] = field(default_factory=dict)
+    """What made those of them that ended by hand end, by their places."""
     at: int | None = None
     """When that was; the time, if that isn't told."""
 
@@ -87,6 +89,8 @@ class Moves:
         """How many jobs of a group may be dead, as new ones say."""
         self.back: set[str] = set()
         """Groups of which jobs wait again whose runs have ended."""
+        self.actions: dict[str, str] = {}
+        """What made jobs of groups end, of those of which somebody has ended some by hand."""
 
     def __bool__(self) -> bool:
         return bool(self.by or self.back)
@@ -97,9 +101,21 @@ class Moves:
         if max_fails is not None:
             self.bounds[group] = max_fails
 
-    def move(self, jobs: Iterable[Job], to: State | None, *, unneeded: bool = False) -> None:
-        """Note that jobs of groups, as they were before, came into a state, or were removed."""
+    def move(
+        self,
+        jobs: Iterable[Job],
+        to: State | None,
+        *,
+        unneeded: bool = False,
+        actions: Mapping[int, str | None] | None = None,
+    ) -> None:
+        """Note that jobs of groups, as they were before, came into a state, or were removed.
+
+        And of those that ended by hand, what made them end.
+        """
         from queuectl.dependencies import is_unneeded
+
+        actions = actions or {}
 
         for job in jobs:
             if job.group is None:
@@ -121,6 +137,8 @@ class Moves:
                 count["unneeded"] += 1
             if is_open:
                 count["again"] += 1
+            elif was_open and (action := actions.get(job.seq)) is not None:
+                self.actions[job.group] = action
 
 
 class Ground(Protocol):
@@ -167,7 +185,7 @@ def moves_of(changes: Sequence[Changed]) -> Moves | None:
         return None
     moves = Moves()
     for change in changes:
-        moves.move(change.members, change.to)
+        moves.move(change.members, change.to, actions=change.actions)
         for group, (jobs, max_fails) in change.joined.items():
             moves.join(group, jobs, max_fails)
     return moves

@@ -58,7 +58,8 @@ class Counting:
                 stopping = 0
             self._write(seq, stopping, after)
             if after.over_at is not None and group.over_at is None and has_children:
-                ends.append(End(GROUPS_AT + seq, group.name, after.came_to, now))
+                action = moves.actions.get(group.name)
+                ends.append(End(GROUPS_AT + seq, group.name, after.came_to, now, action))
             if after.over_at is None and group.over_at is not None and has_children:
                 again.append(GROUPS_AT + seq)
             if stops:

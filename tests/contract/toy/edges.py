@@ -69,7 +69,9 @@ class ToyEdges:
         self.groups = ToyGroups(
             memory,
             self._stop,
-            lambda name, state, now: self.settle([Ending(name, state, now, is_group=True)]),
+            lambda name, state, now, action: self.settle(
+                [Ending(name, state, now, action, is_group=True)]
+            ),
             lambda name: self.reopen(GROUP + name),
             lambda name: self.edges(lambda child, parent, tie: parent == GROUP + name),
         )
@@ -188,7 +190,8 @@ class ToyEdges:
         memory = self._memory
         for job, why, action in jobs:
             memory.line[job.id] = after = memory.moved(job, cancelled(job, why), now)
-            self.groups.move(job, State.CANCELLED, unneeded=is_unneeded(why))
+            unneeded = is_unneeded(why)
+            self.groups.move(job, State.CANCELLED, unneeded=unneeded, action=action)
             is_by_hand = action is not None and job.tick is None
             memory.keep(
                 Event(
@@ -223,7 +226,7 @@ class ToyEdges:
 
     def changed(self, before: Job, to: State | None, now: int, action: str | None = None) -> None:
         """See to what it means to others that a job came into a state, or is gone."""
-        self.groups.move(before, to)
+        self.groups.move(before, to, action=action)
         if not before.has_children:
             return
         was_open = before.state not in FINISHED

@@ -12,7 +12,7 @@ from queuectl.store.contract import Groups
 from tests.contract.toy.memory import Memory
 
 CallOff = Callable[[Sequence[tuple[Job, str]], int], None]
-Told = Callable[[str, State, int], None]
+Told = Callable[[str, State, int, str | None], None]
 
 
 class ToyGroups(Groups):
@@ -31,6 +31,8 @@ class ToyGroups(Groups):
         self._waiting = waiting
         self._touched: dict[str, set[str]] = {}
         """What happened to groups in the verb that goes on."""
+        self._actions: dict[str, str] = {}
+        """What made jobs of groups end in it, where somebody has ended some by hand."""
 
     def named(self, names: Sequence[str]) -> list[Group]:
         return [self._memory.groups[name] for name in sorted(names) if name in self._memory.groups]
@@ -74,7 +76,9 @@ class ToyGroups(Groups):
         )
         self._touched.setdefault(new.group, set()).add("joined")
 
-    def move(self, job: Job, to: State | None, *, unneeded: bool = False) -> None:
+    def move(
+        self, job: Job, to: State | None, *, unneeded: bool = False, action: str | None = None
+    ) -> None:
         """Count a job, as it was before, that came into a state, or was removed."""
         if job.group is None:
             return
@@ -94,6 +98,8 @@ class ToyGroups(Groups):
         else:
             counts["open" if is_open else to.value] += 1
         touched.add("again" if is_open else "over")
+        if was_open and not is_open and action is not None:
+            self._actions[job.group] = action
         if to == State.DEAD:
             touched.add("died")
         self._memory.groups[job.group] = replace(group, **counts)
@@ -102,6 +108,7 @@ class ToyGroups(Groups):
         """See what the changes of a verb mean to groups, and to those who wait for them."""
         while self._touched:
             touched, self._touched = self._touched, {}
+            actions, self._actions = self._actions, {}
             over: list[str] = []
             again: list[str] = []
             for name in sorted(touched):
@@ -109,7 +116,8 @@ class ToyGroups(Groups):
             for name in again:
                 self._reopened(name)
             for name in over:
-                self._ended(name, self._memory.groups[name].came_to, now)
+                came_to = self._memory.groups[name].came_to
+                self._ended(name, came_to, now, actions.get(name))
 
     def _judge(
         self, name: str, happened: set[str], now: int, over: list[str], again: list[str]

@@ -71,12 +71,14 @@ class ToyRuns(Runs):
         done.sort(key=lambda end: states.index(end.transition.state))
         self._jobs.call_hooks([(self._memory.line[end.job.id], end.outcome) for end in done])
         ends_told = [
-            Ending(end.job.id, end.transition.state, end.settled_at)
+            Ending(end.job.id, end.transition.state, end.settled_at, action)
             for end in done
             if end.transition.state in FINISHED
+            for action in [self._action_of(end, end.transition.reason)]
         ]
         for end in done:
-            self._jobs.edges.groups.move(end.job, end.transition.state)
+            action = self._action_of(end, end.transition.reason, end.job.cancel_reason)
+            self._jobs.edges.groups.move(end.job, end.transition.state, action=action)
         self._jobs.edges.settle(ends_told)
         if done:
             self._jobs.edges.groups.settle(max(end.settled_at for end in done))
@@ -236,6 +238,13 @@ class ToyRuns(Runs):
             min(due, default=None),
             min(expiring, default=None),
         )
+
+    def _action_of(self, end: Ended, *whys: str | None) -> str | None:
+        """Return the action that last asked for the end of a job, if it was for one of these."""
+        kinds = ("cancel", "force-finish")
+        events = [one for one in self._memory.events if one.job == end.job.id]
+        found = [one for one in events if one.kind in kinds][-1:]
+        return next((one.action for one in found if one.detail and one.detail in whys), None)
 
     def _asleep(self, end: Ended) -> Ended:
         sleep = self._memory.sleeps.get(end.job.id)

@@ -126,6 +126,15 @@ LAST_EVENTS = """
 SELECT job, max(seq) FROM {events} WHERE job {in_ids} AND action IS NOT NULL GROUP BY job
 """
 
+# What was last asked of each of some jobs that ends it: in which words, and as which action.
+LAST_REQUESTS = """
+SELECT e.job, e.detail, e.action FROM (
+    SELECT max(seq) AS seq FROM {events}
+    WHERE job {in_ids} AND kind IN ('cancel', 'force-finish') GROUP BY job
+) newest
+JOIN {events} e ON e.seq = newest.seq
+"""
+
 # The oldest events, as far as they are from before a time. They were kept in the order of time,
 # so that no index is needed ...
 OLD_EVENTS = """

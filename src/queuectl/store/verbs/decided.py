@@ -169,6 +169,7 @@ class Decided:
                 ends=self._ended(seqs, state),
                 again=self._again_open(seqs, state),
                 members=self._members(seqs),
+                actions=self._actions(seqs),
                 at=self._now,
                 left=holding_slots(
                     [self._held[seq] for seq in seqs if self._held[seq].state not in FINISHED]
@@ -238,6 +239,7 @@ class Decided:
                 ends=self._ended(seqs, state),
                 again=self._again_open(seqs, state),
                 members=self._members(seqs),
+                actions=self._actions(seqs),
                 at=self._now,
             )
             for (state, ready), seqs in found.items()
@@ -253,6 +255,11 @@ class Decided:
             end._replace(action=None if action is None else action.id, was_removed=state is None)
             for end in ends_of(jobs, state or State.CANCELLED, self._now)
         ]
+
+    def _actions(self, seqs: Sequence[int]) -> dict[int, str]:
+        """Return what is done to these jobs just now."""
+        action = current_action()
+        return {} if action is None else dict.fromkeys(seqs, action.id)
 
     def _members(self, seqs: Sequence[int]) -> list[Job]:
         """Return those of these jobs that are in groups, as they were."""
@@ -274,6 +281,7 @@ class Decided:
             left=holding_slots(removed),
             ends=self._ended(self._gone, None),
             members=self._members(self._gone),
+            actions=self._actions(self._gone),
             at=self._now,
         )
 

@@ -271,11 +271,36 @@ class SqlRuns(Runs):
         if finished:
             tally.count_for_ever()
             self._db.insert(self._sql.ADD_ROLLUPS, list(tally.rows()))
-        may_tell = self._idiom.may_tell()
+        may_tell, asked = self._idiom.may_tell(), self._asked(done)
         self._idiom.after_change(
-            *(self._changed(state, some, rows, may_tell) for state, some in done.items())
+            *(self._changed(state, some, rows, may_tell, asked) for state, some in done.items())
         )
         return [end for end in ends if end.job.seq not in finished]
+
+    def _asked(self, done: Mapping[State, Sequence[Ended]]) -> dict[int, tuple[str, str]]:
+        """Return why, and as which action, somebody has asked for the ends of runs, if so.
+
+        Whoever ends a run wasn't there when that was asked: the event of it is what tells.
+        """
+        over = [
+            end
+            for state, ends in done.items()
+            for end in ends
+            if state == State.CANCELLED or (state in FINISHED and end.job.cancel_reason is not None)
+            if end.job.has_children or end.job.group is not None
+        ]
+        if not over:
+            return {}
+        ids = self._idiom.bind([end.job.id for end in over])
+        rows = self._db.rows(self._sql.LAST_REQUESTS, ids=ids)
+        found = {job: (why, action) for job, why, action in rows if action is not None}
+        return {
+            end.job.seq: found[end.job.id]
+            for end in over
+            if end.job.id in found
+            # That of an earlier run isn't meant.
+            and found[end.job.id][0] in (end.transition.reason, end.job.cancel_reason)
+        }
 
     def _changed(
         self,
@@ -283,6 +308,7 @@ class SqlRuns(Runs):
         ends: Sequence[Ended],
         rows: Mapping[int, Mapping[str, Any]],
         may_tell: Callable[[Job], bool],
+        asked: Mapping[int, tuple[str, str]],
     ) -> Changed:
         """Tell what follows of jobs that came into the same state by the ends of their runs."""
         is_over = state in FINISHED
@@ -298,11 +324,12 @@ class SqlRuns(Runs):
             hooked=[(ended_job(end), end.outcome) for end in some if end.job.has_hooks],
             told=[(ended_job(end), end.outcome) for end in ends if may_tell(end.job)],
             ends=[
-                one
+                one._replace(action=_action_of(end, asked))
                 for end in some
                 if is_over and end.job.has_children
                 for one in ends_of([end.job], state, end.settled_at)
             ],
+            actions={seq: action for seq, (_, action) in asked.items()},
             members=[end.job for end in some if end.job.group is not None],
             at=ends[0].settled_at,
         )
@@ -324,6 +351,12 @@ class SqlRuns(Runs):
             )
         )
         return [job for job in jobs if job.seq not in back]
+
+
+def _action_of(end: Ended, asked: Mapping[int, tuple[str, str]]) -> str | None:
+    """Return the action that a job ended by, if it ended for the reason that was said then."""
+    why, action = asked.get(end.job.seq, (None, None))
+    return action if end.transition.reason is not None and end.transition.reason == why else None
 
 
 def _pause(seq: int, number: int, at: int, who: str) -> Pause:
