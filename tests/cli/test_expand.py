@@ -177,11 +177,29 @@ def test_a_bad_object_is_named_and_nothing_is_stored(cli: Cli, lines: bytes, tol
         (("true", "--needs", "gpu=1", "--needs", ""), "--needs is empty"),
         (("true", "--requires", ""), "--requires is empty"),
         (("true", "--group", "g", "--on-done", ""), "--on-done is empty"),
+        (("true", "--each-line", "a", "--each-line", "b"), "--each-line is given twice; pipe all"),
+        (("true", "--each-json", "a", "--each-json", "b"), "--each-json is given twice; pipe all"),
+        (("true", "--array", "1", "--array=2", "--array", "3"), "--array is given 3 times; put all"),
+        (("true", "--array", "1-3", "--at-once", "1", "--at-once", "2"), "--at-once is given twice"),
+        (("true", "--array", "1-3", "--skip", "1", "--skip", "1"), "--skip is given twice"),
+        (("--graph", "a", "--graph", "b"), "--graph is given twice; store each file by a call"),
+        (("-F", "a", "--file", "b"), "--file is given twice; pipe all files into one"),
+        (("--lines", "a", "--lines", "b"), "--lines is given twice"),
+        (("--command", "a", "--command", "b"), "--command is given twice"),
+        (("true", "--group", "a", "--group", "b"), "--group is given twice; a job is in one group"),
+        (("true", "--on-dead", "a", "--on-dead", "b"), "--on-dead is given twice; put both"),
+        (("true", "--stdin", "a", "--stdin", "b"), "--stdin is given twice"),
     ],
 )
 def test_what_makes_no_sense_is_told(cli: Cli, args: tuple[str, ...], told: str) -> None:
     assert told in cli.refused("enqueue", *args, code=2)
     assert not cli.db.exists()
+
+
+def test_of_options_that_nobody_would_add_up_the_last_one_counts(cli: Cli) -> None:
+    cli.ok("enqueue", "true", "--priority", "1", "-p", "2", "--timeout", "1m", "--timeout", "2m")
+    (job,) = jobs(cli)
+    assert (job.priority, job.timeout) == (2, 120_000)
 
 
 # -- shown --------------------------------------------------------------------------------
