@@ -138,6 +138,17 @@ def test_a_bad_object_is_named_and_nothing_is_stored(cli: Cli, lines: bytes, tol
     assert not cli.db.exists()
 
 
+def test_what_looks_like_a_span_and_is_none_is_told(cli: Cli) -> None:
+    done = cli.ok("enqueue", "train {seed}", "--sweep", "seed=1-5")
+    assert (
+        "Note: --sweep seed=1-5 is one value; a span of numbers is written seed=1..5."
+        in done.stderr
+    )
+    assert commands(cli) == ["train 1-5"]
+    for honest in ("2026-01-02", "2026-01", "5-1", "1-5,6-9", "1..5", "-5", "a1-5"):
+        assert "Note: --sweep" not in cli.ok("enqueue", "x {d}", "--sweep", f"d={honest}").stderr
+
+
 # -- what can't be ------------------------------------------------------------------------
 
 
@@ -145,7 +156,8 @@ def test_a_bad_object_is_named_and_nothing_is_stored(cli: Cli, lines: bytes, tol
     ("args", "told"),
     [
         (("true", "--array", "9-1"), "must go up"),
-        (("echo '{}'", "--array", "1-3"), "{} stands in single quotes"),
+        (("echo '{a}'", "--sweep", "a=1,2"), "{a} stands in single quotes"),
+        (("train {}", "--sweep", "a=1,2"), "{} stands for nothing here; there are {#}, {a}"),
         (("true {x}", "--array", "1-3"), "Nothing called 'x' is there for {x}"),
         (("true", "--array", "1-3", "--sweep", "a=1,2"), "--array and --sweep can't be together"),
         (("true", "--array", "1", "--each-line", "x"), "--array and --each-line can't be together"),
@@ -179,8 +191,8 @@ def test_a_bad_object_is_named_and_nothing_is_stored(cli: Cli, lines: bytes, tol
         (("true", "--group", "g", "--on-done", ""), "--on-done is empty"),
         (("true", "--each-line", "a", "--each-line", "b"), "--each-line is given twice; pipe all"),
         (("true", "--each-json", "a", "--each-json", "b"), "--each-json is given twice; pipe all"),
-        (("true", "--array", "1", "--array=2", "--array", "3"), "--array is given 3 times; put all"),
-        (("true", "--array", "1-3", "--at-once", "1", "--at-once", "2"), "--at-once is given twice"),
+        (("true", "--array", "1", "--array=2", "--array", "3"), "--array is given 3 times; put"),
+        (("true", "--array", "1-3", "--at-once", "1", "--at-once", "2"), "--at-once is given"),
         (("true", "--array", "1-3", "--skip", "1", "--skip", "1"), "--skip is given twice"),
         (("--graph", "a", "--graph", "b"), "--graph is given twice; store each file by a call"),
         (("-F", "a", "--file", "b"), "--file is given twice; pipe all files into one"),

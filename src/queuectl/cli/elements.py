@@ -1,6 +1,7 @@
 """Makes many jobs of one for `enqueue`, from the files that its options name, and stores them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain
 from shlex import quote
@@ -10,7 +11,7 @@ from queuectl.cli.expand import Wanted
 from queuectl.cli.feed import open_feed, open_file, our_stdin
 from queuectl.cli.interrupts import raised
 from queuectl.cli.progress import Bar
-from queuectl.cli.render import plural
+from queuectl.cli.render import plural, say
 from queuectl.enqueueing import BATCH, MOST_AT_ONCE
 from queuectl.errors import QueuectlError, UsageError
 from queuectl.expansion import Expansion, check_at_once, expand, parse_sweep
@@ -20,6 +21,7 @@ from queuectl.queue import Queue
 from queuectl.values import dataclass
 
 CHUNK = 64 * 1024
+_LIKE_A_SPAN = re.compile(r"([0-9]{1,9})-([0-9]{1,9})").fullmatch
 
 
 @contextmanager
@@ -47,8 +49,17 @@ def _axes(sweeps: Iterable[str]) -> dict[str, Any]:
         name, values = parse_sweep(text)
         if name in axes:
             raise UsageError(f"--sweep is given twice for {name}; put its values into one.")
+        _note_span(name, values)
         axes[name] = values
     return axes
+
+
+def _note_span(name: str, values: Sequence[object]) -> None:
+    """Say how a span is written, if the only value of a name looks like one."""
+    ends = _LIKE_A_SPAN(str(values[0])) if len(values) == 1 else None
+    if ends is not None and int(ends[1]) < int(ends[2]):
+        span = f"{name}={ends[1]}..{ends[2]}"
+        say(f"Note: --sweep {name}={ends[0]} is one value; a span of numbers is written {span}.")
 
 
 @contextmanager
