@@ -66,7 +66,7 @@ def test_an_array_is_of_numbers_and_ranges(
         ("1-99999999999999999999999", "An array is of numbers and ranges"),
         ("1-9999999999999999999:9999999", "must go up"),
         (",".join(map(str, range(10_001))), "at most 10,000 numbers and ranges"),
-        ("01-03", "have no zeros in front, as '01-03' has; leave them out, and write $(printf"),
+        ("01-03", "have no zeros in front, as '01-03' has; leave them out, and"),
         ("1,007", "have no zeros in front"),
     ],
 )
