@@ -127,7 +127,8 @@ def test_objects_are_lines_of_json(cli: Cli) -> None:
     ("lines", "told"),
     [
         (b'{"a": 1}\n{"b": 1}\n', "Object 2: it has no 'a', for which the command has a place"),
-        (b'{"a": 1}\n[1]\n', "lines, line 2: A job must be a JSON object"),
+        (b'{"a": 1}\n[1]\n', "lines, line 2: it must be a JSON object of names and values, such"),
+        (b"a b\n", "lines, line 1: Invalid JSON: Expecting value at column 1; --each-line takes"),
         (b'{"a": 1}\n{"a": \n', "lines, line 2: Invalid JSON"),
         (b'{"a": 1}\n{"a b": 1, "a": 1}\n', "Object 2: 'a b' can't be the name of a parameter"),
     ],
@@ -136,6 +137,18 @@ def test_a_bad_object_is_named_and_nothing_is_stored(cli: Cli, lines: bytes, tol
     (cli.folder / "lines").write_bytes(lines)
     assert told in cli.refused("enqueue", "run {a}", "--each-json", "lines", code=2)
     assert not cli.db.exists()
+
+
+def test_lines_that_end_as_on_windows_are_told_of_once(cli: Cli) -> None:
+    done = cli.ok("enqueue", "wc", "--each-line", "-", input="a\r\nb\r\nc")
+    assert (
+        done.stderr.count("Note: stdin has lines that end as on Windows; the CR at their end") == 1
+    )
+    assert [job.parameters["line"] for job in jobs(cli)] == ["a\r", "b\r", "c"]
+    for args, lines in (([], "a\rb\nc"), (["-0"], "a\r\0b\r\0")):
+        assert (
+            "Windows" not in cli.ok("enqueue", "wc", *args, "--each-line", "-", input=lines).stderr
+        )
 
 
 def test_what_looks_like_a_span_and_is_none_is_told(cli: Cli) -> None:

@@ -344,6 +344,9 @@ json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON value for programs."
 )
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="Print bare ids, one per line.")
+quiet_names_option = click.option(
+    "--quiet", "-q", is_flag=True, help="Print bare names, one per line."
+)
 raw_option = click.option(
     "--raw", is_flag=True, help="Let all control characters through to the terminal."
 )
