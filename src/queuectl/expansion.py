@@ -154,6 +154,11 @@ def _parse_values(name: str, text: str) -> Sequence[Value]:
                 " list others: 0.1,0.2,0.3."
             )
         return [text]
+    if any(one != "0" and one.startswith("0") for one in numbers[:2]):
+        raise UsageError(
+            f"{name}={text} has zeros in front, which its numbers wouldn't have; leave them out, or"
+            f" list the texts: {name}=01,02,03."
+        )
     first, last, step = (*map(int, ends), 1)[:3]
     if step < 1:
         raise UsageError(f"The step of {name}={text} must be 1 or more.")

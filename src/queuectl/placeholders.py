@@ -61,7 +61,9 @@ _PLACE = re.compile(
     # These are others of GNU parallel, and names with more behind them: they stand for nothing.
     r"|%|\.\.\.?|/\.\.\.?|\+[./]|-?[0-9]+(?:\.|/|//|/\.)?|[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)+)\}"
 )
-_HAVE_BRACES = re.compile(r"(?<!\S)-(?:exec|ok)(?:dir)?\b|\b(?:xargs|parallel|fd|fdfind)\b").search
+_HAVE_BRACES = re.compile(
+    r"(?<!\S)-(?:exec|ok)(?:dir)?\b|(?<![\w.-])(?:xargs|parallel|fd|fdfind)(?![\w.-])"
+).search
 """Finds what takes braces for something itself."""
 _BEFORE_COUNT = ("@", "]", ")")
 """What stands before a number in braces that is none of ours: `stash@{1}`, `[0-9]{4}`."""

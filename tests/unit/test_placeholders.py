@@ -213,6 +213,12 @@ def test_what_looks_like_a_placeholder_and_is_none_is_told_of(text: str) -> None
     assert argv_template(text, ("index", "lr")).parts == (text,)
 
 
+@pytest.mark.parametrize("command", ["make --parallel {1}", "cat fd.txt {1}", "x --fd {}"])
+def test_what_only_looks_as_if_it_had_braces_of_its_own(command: str) -> None:
+    with pytest.raises(BadJobError, match="stands for nothing here"):
+        shell_template(command, ("index", "lr"))
+
+
 def test_what_there_is_for_lines_is_told() -> None:
     with pytest.raises(
         BadJobError, match=r"there are \{#\}, \{\}, \{\.\}, \{/\}, \{//\}, \{/\.\}, and"

@@ -108,7 +108,8 @@ class Manner:
     cls=Once,
     instead="store each file by a call of its own, or put all jobs into one file",
     metavar="FILE",
-    help="A file of jobs that name each other: JSON lines, a JSON array, or YAML; - is stdin.",
+    help="A file of jobs that name each other: JSON lines, a JSON array, or YAML (.yaml); - is"
+    " stdin.",
 )
 @expansion_options
 @click.option("--dry-run", is_flag=True, help="Show what would be stored, and store nothing.")
