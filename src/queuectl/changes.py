@@ -499,7 +499,7 @@ def _find(store: Store, ids: Iterable[Named]) -> list[Job | Refused]:
         except StoreError:
             raise
         except QueuectlError as error:
-            name = id.id if isinstance(id, Job) else str(id)
+            name = str(getattr(id, "id", id))
             found[name] = Refused(name=name, job=None, error=error)
     return list(found.values())
 

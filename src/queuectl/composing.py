@@ -3,24 +3,25 @@
 All of them are stored in one transaction, or none.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Union, Unpack
 
-from queuectl.dependencies import Wanted, parent_text
+from queuectl.dependencies import Wanted, each_parent, parent_text, read_parent
 from queuectl.enqueueing import Enqueuer, Request
-from queuectl.errors import StateError, UsageError, shown
+from queuectl.errors import BadJobError, StateError, UsageError, shown
 from queuectl.facts import Batch
-from queuectl.fields import Identified, Keywords
-from queuectl.graphs import Entry, Plan, check_known, plan
+from queuectl.fields import Identified, Keywords, Several
+from queuectl.graphs import Entry, Plan, check_known, is_template, plan, with_name
 from queuectl.job import NewJob
 from queuectl.merging import merge_requests
-from queuectl.request import by_name
+from queuectl.parameters import NAME
+from queuectl.request import LONGEST_ID, by_name, check_name
 from queuectl.store.ids import job_ids
 from queuectl.values import dataclass
 
 Item = Union[Request, "Chain", "Parallel"]
-After = str | Identified | Sequence[str | Identified]
+After = str | Identified | Several | Sequence[str | Identified | Several]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,13 +83,26 @@ class GraphBuilder:
         self._planned: list[Planned] = []
         self._by_text: dict[str, Planned] = {}
         """By what names them, as others wait for them."""
+        self._ids: dict[str, str] = {}
+        """The ids of jobs by their names in this graph, and by those that people gave."""
         self._is_over = False
         self.batch: Batch | None = None
         """What was stored; None before that."""
 
-    def add(self, what: Request | None = None, /, **fields: Unpack[Keywords]) -> Planned:
-        """Add a job; `after` says for which others of the graph, or stored ones, it waits."""
-        return self._add(self._read(what, fields), [])
+    def add(
+        self,
+        what: Request | None = None,
+        /,
+        *,
+        name: str | None = None,
+        **fields: Unpack[Keywords],
+    ) -> Planned:
+        """Add a job; `after` says for which others of the graph, or stored ones, it waits.
+
+        By its `name`, which it keeps as a parameter, others of this graph may name it there.
+        """
+        named = {} if name is None else {NAME: name}
+        return self._add(self._read(what, {**fields, **named}), [])
 
     def chain(self, items: Iterable[Item], *, after: After = ()) -> list[Planned]:
         """Add jobs of which each waits for the one before it; returns those at its end."""
@@ -122,23 +136,45 @@ class GraphBuilder:
     def _add(self, request: dict[str, Any], after: list[str]) -> Planned:
         if self._is_over:
             raise StateError("This graph is stored already; make another one.")
+        name = request.pop(NAME, None)
         given = by_name(request, nulls=True)
         own = given.get("after")
         if after or own is not None:
             given["after"] = list(dict.fromkeys([*after, *([] if own is None else _refs(own))]))
-        if given.get("id") is None:
+        id = given.get("id")
+        if id is None:
             (given["id"],) = job_ids(1)
+        else:
+            self._call(id, id)
+        if name is not None:
+            self._call(check_name(NAME, name, longest=LONGEST_ID), given["id"])
+            shared = {one: self._fields[one] for one in _BESIDES if self._fields.get(one)}
+            laid = merge_requests(shared, given) if shared else given
+            given = with_name({**laid, NAME: name}, has_own_id=id is not None)
         made = Planned(given["id"])
         self._requests.append(given)
         self._planned.append(made)
         self._by_text[parent_text(made.id, Wanted.OK)] = made
         return made
 
+    def _call(self, name: str, id: str) -> None:
+        """Have a job be known by a name, which no other one of this graph may have."""
+        if self._ids.setdefault(name, id) != id:
+            raise BadJobError(f"The name {shown(name)} is taken by another job of this graph.")
+
+    def _parent(self, text: str) -> str:
+        """Return for what a job waits, which may be named as it is in this graph."""
+        named, wanted = read_parent(text)
+        return parent_text(self._ids[named], wanted) if named in self._ids else text
+
     def store(self) -> Batch:
         """Store all of it; the `with` block does so at its end."""
         if self._is_over:
             raise StateError("This graph is stored already; make another one.")
         self._is_over = True
+        for request in self._requests:
+            if request.get("after"):
+                request["after"] = [*map(self._parent, request["after"])]
         self.batch = self._enqueue(self._requests, **self._fields)
         for planned, id in zip(self._planned, self.batch.ids, strict=False):
             planned.id = id
@@ -169,6 +205,9 @@ def store(enqueue: Enqueues, item: Chain | Parallel, fields: Mapping[str, Any]) 
 
 # -- graphs in which jobs have names ----------------------------------------------------
 
+_BESIDES = ("parameters", "env")
+"""A job has its name as a parameter, besides those that all have, unless it is a variable."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
@@ -190,18 +229,45 @@ class Storing(Protocol):
 
 
 def store_named(
-    queue: Storing, jobs: Iterable[Mapping[str, Any]], fields: Mapping[str, Any]
+    queue: Storing, jobs: Iterable[Request] | Mapping[str, Request], fields: Mapping[str, Any]
 ) -> Stored:
     """Store jobs that name each other, as `Queue.enqueue_graph` does."""
-    # A job has its name as a parameter, besides those that all have, unless it is a variable.
-    shared = {name: fields[name] for name in ("parameters", "env") if fields.get(name) is not None}
+    shared = {name: fields[name] for name in _BESIDES if fields.get(name) is not None}
     entries = [
-        Entry(place=f"Job number {n:,}", fields=merge_requests(shared, job) if shared else job)
-        for n, job in enumerate(jobs, 1)
+        Entry(place=place, fields=merge_requests(shared, job) if shared else job)
+        for place, job in _placed(jobs)
     ]
     found = planned(queue, entries)
     batch = queue.enqueue_many(found.requests, **fields)
     return Stored(batch=batch, names=found.names)
+
+
+def _placed(
+    jobs: Iterable[Request] | Mapping[str, Request],
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the fields of jobs, and how to call each in an error."""
+    if isinstance(jobs, str | bytes | NewJob) or not isinstance(jobs, Iterable):
+        raise UsageError(
+            "enqueue_graph takes several jobs, such as a list, or names with a job each."
+        )
+    if not isinstance(jobs, Mapping):
+        for n, job in enumerate(jobs, 1):
+            yield f"Job number {n:,}", _job(f"Job number {n:,}", job)
+        return
+    for name, job in jobs.items():
+        if is_template(name):
+            continue
+        place = f"Job {shown(name)}"
+        fields = _job(place, job)
+        if fields.get(NAME, name) != name:
+            raise BadJobError(f"{place}: it has two names, {name!r} and {fields[NAME]!r}.")
+        yield place, {NAME: name, **fields}
+
+
+def _job(place: str, job: Any) -> Mapping[str, Any]:
+    if not isinstance(job, str | Mapping | list | tuple) or isinstance(job, NewJob):
+        raise BadJobError(f"{place}: a job must be a command, a list, or fields, not {shown(job)}.")
+    return Enqueuer.as_fields(job)
 
 
 def planned(queue: Storing, entries: Sequence[Entry]) -> Plan:
@@ -213,12 +279,12 @@ def planned(queue: Storing, entries: Sequence[Entry]) -> Plan:
 
 def _refs(after: Any) -> list[str]:
     """Return for what a job waits, as texts."""
-    # A job is a tuple, and has an id.
-    is_several = isinstance(after, list | tuple) and not hasattr(after, "id")
     texts = []
-    for item in after if is_several else [after]:
+    for item in each_parent(after):
         named = getattr(item, "id", item)
         if not isinstance(named, str):
-            raise UsageError(f"after takes ids, jobs, or what add has returned, not {shown(item)}.")
+            raise UsageError(
+                f"after takes ids, jobs, a batch, or what add has returned, not {shown(item)}."
+            )
         texts.append(named if named is item else parent_text(named, Wanted.OK))
     return texts

@@ -3,7 +3,7 @@
 Pure: a parent has ended, and its child is told. No clock, no store.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 
 from queuectl.errors import shown
@@ -30,6 +30,18 @@ class IfParentFails(StrEnum):
     """It is cancelled."""
     RUN = "run"
     """It runs all the same."""
+
+
+def each_parent(after: object) -> Iterator[object]:
+    """Yield what stands for one job each, of what `after` was given; a batch is all of its jobs."""
+    # A job is a tuple, and has an id.
+    is_one = isinstance(after, str) or hasattr(after, "id")
+    for item in after if isinstance(after, Sequence) and not is_one else [after]:
+        ids = getattr(item, "ids", None)
+        if isinstance(ids, tuple):
+            yield from (parent_text(id, Wanted.OK) for id in ids)
+        else:
+            yield item
 
 
 class Verdict(StrEnum):

@@ -89,6 +89,11 @@ def _parse_range(text: str) -> range:
             "An array is of numbers and ranges, such as 1-100, 1,3,7-9 or 1-100:5, with %4 behind"
             f" it for at most 4 at once; {shown(text)} isn't one."
         )
+    if any(one != "0" and one.startswith("0") for one in numbers[:2]):
+        raise UsageError(
+            f"The numbers of an array have no zeros in front, as {shown(text)} has; leave them out,"
+            " and write $(printf %03d {}) in the command for such as 007."
+        )
     low, high, by = map(int, numbers)
     if low > high or by < 1 or high > LARGEST or (colon and not dash):
         raise UsageError(
@@ -149,6 +154,11 @@ def _parse_values(name: str, text: str) -> Sequence[Value]:
                 " list others: 0.1,0.2,0.3."
             )
         return [text]
+    if any(one != "0" and one.startswith("0") for one in numbers[:2]):
+        raise UsageError(
+            f"{name}={text} has zeros in front, which its numbers wouldn't have; leave them out, or"
+            f" list the texts: {name}=01,02,03."
+        )
     first, last, step = (*map(int, ends), 1)[:3]
     if step < 1:
         raise UsageError(f"The step of {name}={text} must be 1 or more.")

@@ -18,6 +18,14 @@ class Identified(Protocol):
         """The id."""
 
 
+class Several(Protocol):
+    """What has the ids of jobs: a batch."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids."""
+
+
 Kind = Literal[
     "text",
     "arguments",
@@ -578,7 +586,7 @@ class Keywords(TypedDict, total=False):
     cwd: str
     tags: Sequence[str] | str
     keys: Sequence[str] | str
-    after: "Sequence[str | Identified] | str | Identified"
+    after: "Sequence[str | Identified | Several] | str | Identified | Several"
     after_group: Sequence[str] | str
     group: str
     max_fails: int

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from queuectl.errors import NotFoundError, UsageError, shown
+from queuectl.fields import Identified
 from queuectl.job import Job, Named
 from queuectl.scope import reaches
 from queuectl.store.contract import Store
@@ -18,7 +19,7 @@ def get(store: Store, named: Named) -> Job:
         if not reaches(job.queue):
             raise gone(job)
         return job
-    if isinstance(named, Job):
+    if not isinstance(named, str):
         raise gone(named)
     if len(name) >= SHORTEST_PREFIX:
         found = store.jobs.like(name)
@@ -36,7 +37,7 @@ def get(store: Store, named: Named) -> Job:
     return job
 
 
-def gone(job: Job) -> NotFoundError:
+def gone(job: Identified) -> NotFoundError:
     """Return the error for a job that somebody holds, and the queue hasn't (any more)."""
     return NotFoundError(f"Job {job.id} isn't here, or was removed meanwhile.")
 
@@ -65,8 +66,7 @@ def several(call: str, jobs: Iterable[Named]) -> Iterable[Named]:
 
 def name_of(named: Named) -> str:
     """Return the id, or the beginning of one, by which a job is named."""
-    if isinstance(named, Job):
-        return named.id
-    if not isinstance(named, str):
+    name = getattr(named, "id", named)
+    if not isinstance(name, str):
         raise UsageError(f"A job is named by its id, which is text, not by {shown(named)}.")
-    return named
+    return name

@@ -40,6 +40,15 @@ class Plan:
     """Ids of other jobs that some wait for, and where the first of them was written down."""
 
 
+TEMPLATES = ("x-", ".")
+"""How names begin under which a file keeps what its jobs take over, and no job."""
+
+
+def is_template(name: object) -> bool:
+    """Tell whether what has this name, in a mapping of names to jobs, is no job."""
+    return isinstance(name, str) and name.startswith(TEMPLATES)
+
+
 def plan(entries: Sequence[Entry], make_ids: Callable[[int], Sequence[str]]) -> Plan:
     """Give jobs that name each other ids, and an order; what can't be is a `BadJobError`."""
     fields = [_plainly(entry) for entry in entries]
@@ -72,7 +81,7 @@ def plan(entries: Sequence[Entry], make_ids: Callable[[int], Sequence[str]]) -> 
     order = in_order(links, lambda at: called.get(at, ids[at]))
     _check_groups(fields, links, lambda at: called.get(at, ids[at]))
     return Plan(
-        requests=[_request(fields[at], has_own_id=at not in made) for at in order],
+        requests=[with_name(fields[at], has_own_id=at not in made) for at in order],
         places=[entries[at].place for at in order],
         names=names,
         outside=outside,
@@ -165,7 +174,7 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _request(fields: dict[str, Any], *, has_own_id: bool) -> dict[str, Any]:
+def with_name(fields: dict[str, Any], *, has_own_id: bool) -> dict[str, Any]:
     """Return a request of fields; a name by which nothing else knows the job is kept with it."""
     name = fields.pop("name", None)
     own, env = fields.get("parameters"), fields.get("env")

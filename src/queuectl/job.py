@@ -9,13 +9,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from itertools import repeat
 from operator import is_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
 from queuectl.values import dataclass, field, fields, in_order, rowclass
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
+    from queuectl.fields import Identified
     from queuectl.parameters import Parameters
 
 DEFAULT_QUEUE = "default"
@@ -452,8 +453,8 @@ def _read_parameters(text: str) -> "Parameters":
 
 
 _STATES: dict[str, State] = {state.value: state for state in State}
-Named = str | Job
-"""What says which job is meant: its id or, in place of that, the job."""
+Named = Union[str, Job, "Identified"]
+"""What says which job is meant: its id or, in place of that, the job, or what stands for it."""
 
 JOB_COLUMNS = tuple(f.name for f in fields(Job))
 (

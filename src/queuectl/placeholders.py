@@ -2,6 +2,7 @@
 
 In a command for the shell, a value takes the place as exactly one word of that shell, whatever is
 in it. So a placeholder can't stand where quotes mean something else: inside quotes, or behind `<<`.
+The number of an element is digits, which are the same inside of quotes, so it can stand there.
 Bytes that aren't valid text come by a variable.
 """
 
@@ -55,7 +56,17 @@ FORMS = {
 }
 """The forms of a line, by what stands in the braces."""
 PLACEHOLDERS = tuple(f"{{{form}}}" for form in (*FORMS, "#"))
-_PLACE = re.compile(r"\{(|\.|/|//|/\.|#|[A-Za-z_][A-Za-z0-9_]*)\}")
+_PLACE = re.compile(
+    r"\{(|\.|/|//|/\.|#|[A-Za-z_][A-Za-z0-9_]*"
+    # These are others of GNU parallel, and names with more behind them: they stand for nothing.
+    r"|%|\.\.\.?|/\.\.\.?|\+[./]|-?[0-9]+(?:\.|/|//|/\.)?|[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)+)\}"
+)
+_HAVE_BRACES = re.compile(
+    r"(?<!\S)-(?:exec|ok)(?:dir)?\b|(?<![\w.-])(?:xargs|parallel|fd|fdfind)(?![\w.-])"
+).search
+"""Finds what takes braces for something itself."""
+_BEFORE_COUNT = ("@", "]", ")")
+"""What stands before a number in braces that is none of ours: `stash@{1}`, `[0-9]{4}`."""
 
 
 class Place(NamedTuple):
@@ -162,20 +173,44 @@ def shell_template(command: str, known: Collection[str]) -> Template:
         if context == _ESCAPED:
             return None
         if found is None:
-            if context == _PLAIN and inner.isidentifier():
-                text = f"{{{inner}}}"
-                hint = did_you_mean(inner, known, f"there are {', '.join(known)}.")
-                raise BadJobError(f"Nothing called {inner!r} is there for {text}; {hint}")
+            if context == _PLAIN:
+                _check_no_slip(command, at, inner, known)
             return None
         if context != _PLAIN:
-            text, variable = f"{{{inner}}}", variable_of(found.name)
+            is_number = found.name == INDEX and command[at - 1 : at] != "\\"
+            if is_number and context in _QUOTES:
+                return found
+            instead = "" if found.make else f", or write ${{{variable_of(found.name)}}} there"
             raise BadJobError(
-                f"{text} stands {context}, where a value can't be one word; put it outside, as it"
-                f" is quoted already, or write ${{{variable}}} there."
+                f"{{{inner}}} stands {context}, where a value can't be one word; put it outside, as"
+                f" it is quoted already{instead}."
             )
         return found
 
     return Template(tuple(_parts(command, place)))
+
+
+def _check_no_slip(command: str, at: int, inner: str, known: Collection[str]) -> None:
+    """Raise that braces stand for nothing, if they look as if they were to stand for a value."""
+    text = f"{{{inner}}}"
+    if inner.isidentifier():
+        hint = did_you_mean(inner, known, f"there are {', '.join(known)}.")
+        raise BadJobError(f"Nothing called {inner!r} is there for {text}; {hint}")
+    is_count = inner.isdecimal() and command[at - 1 : at] in _BEFORE_COUNT
+    if not is_count and _HAVE_BRACES(command) is None:
+        raise BadJobError(
+            f"{text} stands for nothing here; there are {', '.join(_braced(known))}, and"
+            f" \\{text} is the braces themselves."
+        )
+
+
+def _braced(known: Collection[str]) -> Iterator[str]:
+    """Yield the placeholders that stand for something."""
+    for one in known:
+        if one == LINE:
+            yield from (f"{{{form}}}" for form in FORMS)
+        else:
+            yield "{#}" if one == INDEX else f"{{{one}}}"
 
 
 def _parts(text: str, place: Callable[[int, str], Place | None]) -> Iterator[str | Place]:
@@ -208,6 +243,8 @@ _SAID = {
     "#": "in a comment",
 }
 """Where values can't be words, by what begins it. In `$(` and `(` they can."""
+_QUOTES = (_SAID["'"], _SAID['"'])
+"""Where digits are what they are outside."""
 
 
 def _contexts(command: str) -> list[str]:

@@ -403,10 +403,14 @@ class Queue:
         return composing.store(self.enqueue_many, composing.parallel(items), fields)
 
     def enqueue_graph(
-        self, jobs: "Iterable[Mapping[str, Any]]", **fields: Unpack[Keywords]
+        self,
+        jobs: "Iterable[Request] | Mapping[str, Request]",
+        **fields: Unpack[Keywords],
     ) -> "composing.Stored":
         """Store jobs that name each other by a `name`, in one transaction.
 
+        They come as a list, or as a mapping of names to jobs, in which names that begin with `x-`
+        or `.` are no jobs, as in YAML.
         Names are of this graph alone: each job gets an id, unless it says one, and keeps its name
         as the parameter `name`, unless that is its id or it says such a parameter. What they wait
         for are names, or ids, of each other, or ids of jobs that are stored already; a circle, an

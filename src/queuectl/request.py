@@ -591,13 +591,10 @@ def _keys(name: str, value: object, now: int) -> tuple[str, ...]:
 
 
 def _parents(name: str, value: object, now: int) -> tuple[str, ...]:
-    from queuectl.dependencies import Wanted, parent_text, read_parent
+    from queuectl.dependencies import Wanted, each_parent, parent_text, read_parent
 
-    # A job can be given in place of its id: it is a tuple, and has one.
-    is_one = isinstance(value, str) or hasattr(value, "id")
-    items = value if isinstance(value, Sequence) and not is_one else [value]
     parents: dict[str, str] = {}
-    for item in items:
+    for item in each_parent(value):
         named = getattr(item, "id", item)
         if not isinstance(named, str):
             raise BadJobError(f"{name} must be a list of ids of jobs, not {shown(item)}.")

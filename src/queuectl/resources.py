@@ -206,6 +206,8 @@ def read_amount(name: str, value: object) -> int:
     if many > LARGEST * WHOLE:
         raise AmountError(f"{name}={text}; an amount is at most {LARGEST:,}")
     if name == "mem" and 0 < many < LEAST_MEMORY:
+        if unit:
+            raise AmountError(f"{name}={text}; memory is counted from a megabyte on: {name}=1M")
         raise AmountError(f"{name}={text}, which is in bytes; write {name}={text}G or {text}M")
     return many
 

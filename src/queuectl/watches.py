@@ -96,7 +96,7 @@ def wait_for(
     timeout: "str | float | timedelta | None",
     tick: Callable[[int], None] | None,
 ) -> list[Job]:
-    if not all(isinstance(id, str | Job) for id in ids):
+    if not all(isinstance(id, str) or hasattr(id, "id") for id in ids):
         raise UsageError("wait takes ids one by one: wait(id), wait(first, second), wait(*ids).")
     seconds = None if timeout is None else read_duration("timeout", timeout) / 1000
     jobs = [queue.meant(id) for id in ids]

@@ -127,7 +127,8 @@ def test_objects_are_lines_of_json(cli: Cli) -> None:
     ("lines", "told"),
     [
         (b'{"a": 1}\n{"b": 1}\n', "Object 2: it has no 'a', for which the command has a place"),
-        (b'{"a": 1}\n[1]\n', "lines, line 2: A job must be a JSON object"),
+        (b'{"a": 1}\n[1]\n', "lines, line 2: it must be a JSON object of names and values, such"),
+        (b"a b\n", "lines, line 1: Invalid JSON: Expecting value at column 1; --each-line takes"),
         (b'{"a": 1}\n{"a": \n', "lines, line 2: Invalid JSON"),
         (b'{"a": 1}\n{"a b": 1, "a": 1}\n', "Object 2: 'a b' can't be the name of a parameter"),
     ],
@@ -138,6 +139,29 @@ def test_a_bad_object_is_named_and_nothing_is_stored(cli: Cli, lines: bytes, tol
     assert not cli.db.exists()
 
 
+def test_lines_that_end_as_on_windows_are_told_of_once(cli: Cli) -> None:
+    done = cli.ok("enqueue", "wc", "--each-line", "-", input="a\r\nb\r\nc")
+    assert (
+        done.stderr.count("Note: stdin has lines that end as on Windows; the CR at their end") == 1
+    )
+    assert [job.parameters["line"] for job in jobs(cli)] == ["a\r", "b\r", "c"]
+    for args, lines in (([], "a\rb\nc"), (["-0"], "a\r\0b\r\0")):
+        assert (
+            "Windows" not in cli.ok("enqueue", "wc", *args, "--each-line", "-", input=lines).stderr
+        )
+
+
+def test_what_looks_like_a_span_and_is_none_is_told(cli: Cli) -> None:
+    done = cli.ok("enqueue", "train {seed}", "--sweep", "seed=1-5")
+    assert (
+        "Note: --sweep seed=1-5 is one value; a span of numbers is written seed=1..5."
+        in done.stderr
+    )
+    assert commands(cli) == ["train 1-5"]
+    for honest in ("2026-01-02", "2026-01", "5-1", "1-5,6-9", "1..5", "-5", "a1-5"):
+        assert "Note: --sweep" not in cli.ok("enqueue", "x {d}", "--sweep", f"d={honest}").stderr
+
+
 # -- what can't be ------------------------------------------------------------------------
 
 
@@ -145,7 +169,8 @@ def test_a_bad_object_is_named_and_nothing_is_stored(cli: Cli, lines: bytes, tol
     ("args", "told"),
     [
         (("true", "--array", "9-1"), "must go up"),
-        (("echo '{}'", "--array", "1-3"), "{} stands in single quotes"),
+        (("echo '{a}'", "--sweep", "a=1,2"), "{a} stands in single quotes"),
+        (("train {}", "--sweep", "a=1,2"), "{} stands for nothing here; there are {#}, {a}"),
         (("true {x}", "--array", "1-3"), "Nothing called 'x' is there for {x}"),
         (("true", "--array", "1-3", "--sweep", "a=1,2"), "--array and --sweep can't be together"),
         (("true", "--array", "1", "--each-line", "x"), "--array and --each-line can't be together"),
@@ -177,11 +202,29 @@ def test_a_bad_object_is_named_and_nothing_is_stored(cli: Cli, lines: bytes, tol
         (("true", "--needs", "gpu=1", "--needs", ""), "--needs is empty"),
         (("true", "--requires", ""), "--requires is empty"),
         (("true", "--group", "g", "--on-done", ""), "--on-done is empty"),
+        (("true", "--each-line", "a", "--each-line", "b"), "--each-line is given twice; pipe all"),
+        (("true", "--each-json", "a", "--each-json", "b"), "--each-json is given twice; pipe all"),
+        (("true", "--array", "1", "--array=2", "--array", "3"), "--array is given 3 times; put"),
+        (("true", "--array", "1-3", "--at-once", "1", "--at-once", "2"), "--at-once is given"),
+        (("true", "--array", "1-3", "--skip", "1", "--skip", "1"), "--skip is given twice"),
+        (("--graph", "a", "--graph", "b"), "--graph is given twice; store each file by a call"),
+        (("-F", "a", "--file", "b"), "--file is given twice; pipe all files into one"),
+        (("--lines", "a", "--lines", "b"), "--lines is given twice"),
+        (("--command", "a", "--command", "b"), "--command is given twice"),
+        (("true", "--group", "a", "--group", "b"), "--group is given twice; a job is in one group"),
+        (("true", "--on-dead", "a", "--on-dead", "b"), "--on-dead is given twice; put both"),
+        (("true", "--stdin", "a", "--stdin", "b"), "--stdin is given twice"),
     ],
 )
 def test_what_makes_no_sense_is_told(cli: Cli, args: tuple[str, ...], told: str) -> None:
     assert told in cli.refused("enqueue", *args, code=2)
     assert not cli.db.exists()
+
+
+def test_of_options_that_nobody_would_add_up_the_last_one_counts(cli: Cli) -> None:
+    cli.ok("enqueue", "true", "--priority", "1", "-p", "2", "--timeout", "1m", "--timeout", "2m")
+    (job,) = jobs(cli)
+    assert (job.priority, job.timeout) == (2, 120_000)
 
 
 # -- shown --------------------------------------------------------------------------------

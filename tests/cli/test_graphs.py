@@ -418,13 +418,20 @@ class TestFiles:
     def test_it_is_said_which_is_which(self, cli: Cli) -> None:
         told = cli.ok("enqueue", "--graph", "-", input=GRAPH)
         assert re.fullmatch(r"Enqueued 4 jobs in group graph-[a-z2-7]{4}\.", told.lines[0])
+        group = told.lines[0].split()[-1].rstrip(".")
+        assert f"See it all with: queuectl graph --group {group}\n" in told.stderr
+        told = cli.ok("enqueue", "--graph", "-", "--group", "all of it", input=GRAPH)
+        assert "See it all with: queuectl graph --group 'all of it'\n" in told.stderr
+        lines = GRAPH.replace('"echo fetch"', '"echo fetch", "group": "g"')
+        told = cli.ok("enqueue", "--graph", "-", input=lines)
+        assert told.lines[0] == "Enqueued 4 jobs."
         assert [line.partition(":")[0] for line in told.lines[1:]] == [
             "report",
             "fetch",
             "parse",
             "check",
         ]
-        assert "See it all with: queuectl graph " in told.stderr
+        assert re.search(r"See it all with: queuectl graph [a-z2-7]+\n", told.stderr)
 
     def test_names_are_kept_as_parameters(self, cli: Cli) -> None:
         lines: list[dict[str, object]] = [
@@ -494,6 +501,7 @@ class TestFiles:
             ("[1]", "stdin, element 1: a job must be a JSON object"),
             ("[{]", "Invalid JSON"),
             ("nothing", "stdin, line 1: Invalid JSON"),
+            ("a: {command: x}", "at column 1; YAML is read from a file whose name ends in .yaml."),
         ],
     )
     def test_what_is_wrong_is_named_with_its_line(self, cli: Cli, text: str, why: str) -> None:
@@ -546,6 +554,18 @@ class TestFiles:
             ("y", 5, 2),
             ("x", 6, 3),
         ]
+
+    def test_names_of_templates_are_no_jobs(self, cli: Cli) -> None:
+        lines = [
+            "x-nightly: &nightly {timeout: 10m, retries: 0}",
+            ".part: &part {<<: *nightly, command: ./part.py}",
+            "a: *part",
+            "b: {<<: *part, after: a}",
+        ]
+        (cli.folder / "graph.yml").write_text("\n".join(lines))
+        told = cli.ok("enqueue", "--graph", "graph.yml", "--json").json
+        assert set(told["names"]) == {"a", "b"}
+        assert {cli.queue.get(id).timeout for id in told["ids"]} == {600_000}
 
     def test_few_lines_of_yaml_cannot_stand_for_more_than_fits(self, cli: Cli) -> None:
         merges = [f"a{n}: &a{n}\n  <<: [*a{n - 1}, *a{n - 1}]" for n in range(1, 40)]

@@ -98,7 +98,9 @@ class TestWait:
 
     @pytest.mark.parametrize("more", [("a",), ("--all",), ("--tag", "t")])
     def test_only_one_way_to_say_for_what(self, cli: Cli, more: tuple[str, ...]) -> None:
-        assert "Say what to wait for" in cli.refused("wait", "--group", "g", *more, code=2)
+        assert "can't be combined; wait for one, then for" in cli.refused(
+            "wait", "--group", "g", *more, code=2
+        )
 
     def test_no_such_group(self, cli: Cli) -> None:
         fill(cli, a="true")

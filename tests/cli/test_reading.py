@@ -575,9 +575,17 @@ def test_wait_for_all_of_a_kind(cli: Cli, args: tuple[str, ...], last: str, code
         assert summary == "1 job completed, 1 did not: 1 dead."
 
 
-@pytest.mark.parametrize("args", [(), ("x", "--all"), ("--all", "--tag", "x")])
-def test_wait_needs_one_thing_to_wait_for(cli: Cli, args: tuple[str, ...]) -> None:
-    assert "Say what to wait for" in cli.refused("wait", *args, code=2)
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        ((), "Say what to wait for: ids, --group"),
+        (("x", "--all"), "Ids and --all can't be combined; wait for one, then for the other"),
+        (("--all", "--tag", "x"), "--tag and --all can't be combined"),
+        (("x", "-T", "x", "-Q", "y"), "Ids, --queue and --tag can't be combined"),
+    ],
+)
+def test_wait_needs_one_thing_to_wait_for(cli: Cli, args: tuple[str, ...], why: str) -> None:
+    assert why in cli.refused("wait", *args, code=2)
 
 
 def test_wait_shows_progress_on_a_terminal(cli: Cli) -> None:

@@ -36,6 +36,7 @@ def test_json_jobs_and_data_have_it_as_well(cli: Cli) -> None:
         ("gpu", "write NAME=AMOUNT"),
         ("gpu=1.5", "of several whole ones"),
         ("mem=8", "write mem=8G"),
+        ("mem=512K", "mem=512K; memory is counted from a megabyte on: mem=1M"),
         ("db=1", "QUEUECTL_DB says something else"),
         ("gpu=x", "an amount is a number"),
     ],

@@ -182,6 +182,92 @@ def test_names_are_kept_besides_what_all_have(queue: Queue) -> None:
     assert queue.get(stored.names["a"]).parameters == {}
 
 
+def test_names_with_a_job_each(queue: Queue) -> None:
+    stored = queue.enqueue_graph(
+        {
+            "x-nightly": {"max_retries": 0},
+            ".part": {"command": "part"},
+            "b": {"command": "b", "after": "a"},
+            "a": "a",
+            "c": ["c", "1"],
+        },
+        queue="etl",
+    )
+    assert set(stored.names) == {"a", "b", "c"}
+    assert waits(queue) == {"a": set(), "b": {"a"}, "c 1": set()}
+    job = queue.get(stored.names["b"])
+    assert (job.queue, job.parameters) == ("etl", {"name": "b"})
+
+
+@pytest.mark.parametrize(
+    ("jobs", "why"),
+    [
+        ({"a": {"command": "a", "name": "b"}}, "Job 'a': it has two names, 'a' and 'b'"),
+        ({"a": 5}, "Job 'a': a job must be a command, a list, or fields, not '5'"),
+        ({"a": {"command": "x", "after": "b"}}, "Job 'a': there is no job 'b'"),
+        ([5], "Job number 1: a job must be a command, a list, or fields, not '5'"),
+        ("true", "enqueue_graph takes several jobs"),
+        (5, "enqueue_graph takes several jobs"),
+    ],
+)
+def test_what_is_no_graph_is_told(queue: Queue, jobs: Any, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        queue.enqueue_graph(jobs)
+    assert queue.count() == 0
+
+
+def test_a_batch_stands_for_all_of_its_jobs(queue: Queue) -> None:
+    batch = queue.chain(["a", "b"])
+    other = queue.enqueue("c", id="c:fail")
+    queue.enqueue("d", after=batch)
+    queue.enqueue_many(["e"], after=[batch, other])
+    queue.chain(["f"], after=batch)
+    queue.parallel(["g"], after=[batch, other.id + ":any"])
+    with queue.graph() as graph:
+        graph.add("h", after=[batch, graph.add("i")])
+    after = {job.title: job.after for job in queue.list()}
+    assert after["d"] == after["f"] == batch.ids
+    assert after["e"] == (*batch.ids, "c:fail:ok")
+    assert after["g"] == (*batch.ids, "c:fail:any")
+    assert after["h"][:2] == batch.ids
+
+
+def test_jobs_of_a_block_have_names_as_in_a_file(queue: Queue) -> None:
+    with queue.graph(parameters={"seed": "3"}) as graph:
+        graph.add("report", after=["parse", "fetch:any"])
+        graph.add("parse", name="parse", after="fetch", parameters={"lr": "1"})
+        fetch = graph.add({"command": "fetch", "name": "fetch"})
+        graph.add("own", name="own", id="own")
+        graph.add("env", name="env", env={"name": "set"})
+    assert waits(queue)["report"] == {"parse", "fetch"}
+    assert waits(queue)["parse"] == {"fetch"}
+    own = {job.title: dict(job.parameters) for job in queue.list()}
+    assert own["fetch"] == {"name": "fetch", "seed": "3"}
+    assert own["parse"] == {"name": "parse", "lr": "1"}
+    assert own["own"] == own["report"] == own["env"] == {"seed": "3"}
+    assert queue.get(fetch).title == "fetch"
+    for twice in ({"name": "a"}, {"id": "a"}):
+        taken = pytest.raises(BadJobError, match="The name 'a' is taken by another job")
+        with taken, queue.graph() as graph:
+            graph.add("x", name="a")
+            graph.add("y", **twice)  # type: ignore[arg-type]
+    assert queue.count() == 5
+
+
+def test_what_stands_for_a_job_names_it_everywhere(queue: Queue) -> None:
+    with queue.graph() as graph:
+        first = graph.add("first")
+        second = graph.add("second", after=first)
+        with pytest.raises(NotFoundError, match=f"Job {first.id} isn't here"):
+            queue.get(first)
+    assert queue.get(first).title == "first"
+    assert [one.id for one in queue.parents(second)] == [first.id]
+    assert [one.id for one in queue.children(first)] == [second.id]
+    assert len(queue.graph_of(first).nodes) == 2
+    assert [job.state for job in queue.cancel_all([first])] == [State.CANCELLED]
+    assert [job.id for job in queue.wait(first, second)] == [first.id, second.id]
+
+
 def test_calls_of_tasks(queue: Queue) -> None:
     @queue.task(name="shop.double", queue="sums")
     def double(n: int) -> int:

@@ -66,6 +66,8 @@ def test_an_array_is_of_numbers_and_ranges(
         ("1-99999999999999999999999", "An array is of numbers and ranges"),
         ("1-9999999999999999999:9999999", "must go up"),
         (",".join(map(str, range(10_001))), "at most 10,000 numbers and ranges"),
+        ("01-03", "have no zeros in front, as '01-03' has; leave them out, and"),
+        ("1,007", "have no zeros in front"),
     ],
 )
 def test_what_is_no_array_is_told(text: str, told: str) -> None:
@@ -140,6 +142,8 @@ def test_a_sweep_is_a_name_and_its_values(text: str, name: str, values: list[str
         ("lr=0.1..0.5..0.1", "lr=0.1..0.5..0.1 isn't a span"),
         ("lr=1..3..0.5", "list others: 0.1,0.2,0.3"),
         ("lr=0..1e3", "of whole numbers"),
+        ("a=01..03", "a=01..03 has zeros in front, which its numbers wouldn't have; leave them"),
+        ("a=-01..3", "has zeros in front"),
     ],
 )
 def test_what_is_meant_as_a_span_is_one(text: str, told: str) -> None:

@@ -127,6 +127,12 @@ def test_names_stand_for_their_parameters() -> None:
         "f() { echo; }; echo {a,b} {1..3} { lr }",
         "awk '{print}' x",
         'git log "HEAD@{upstream}"',
+        "git stash drop stash@{1}; grep -E [0-9]{4} x",
+        "echo ${1} ${10} $1 ${#}",
+        'awk \'{1}\' x; echo \'{"a": {}}\' "{lr.x}" "{..}"',
+        "ls | xargs -I{} cp {} x",
+        r"echo \{1} \{..} \{lr.x}",
+        "{ echo; }; cp x{,.bak}; echo {1..3} {a..c} {01..10..2}",
     ],
 )
 def test_what_is_no_placeholder_stays_as_it_is(command: str) -> None:
@@ -157,6 +163,67 @@ def test_no_value_goes_where_it_would_not_be_one_word(command: str, where: str) 
         f"{{lr}} stands {where}, where a value can't be one word; put it outside, as it is quoted"
         " already, or write ${lr} there."
     )
+
+
+@pytest.mark.parametrize("form", [".", "/", "//", "/."])
+def test_no_variable_is_named_that_is_something_else(form: str) -> None:
+    with pytest.raises(BadJobError, match=r"as it is quoted already\.$"):
+        shell_template(f'echo "{{{form}}}"', LINE)
+    with pytest.raises(BadJobError, match=r"or write \$\{QUEUECTL_LINE\} there\.$"):
+        shell_template('echo "{}"', LINE)
+
+
+def test_numbers_can_stand_in_quotes() -> None:
+    template = shell_template('SHOW "page {}" \'page {}\' "it\'s {#}" {index}', ("index",))
+    command, more = template.shell({"index": 7})
+    assert (words(command, {}), more) == ([b"page 7", b"page 7", b"it's 7", b"7"], {})
+    assert [*template.numbered([8])] == [command.replace("7", "8")]
+    assert shell_template('echo "{#}" {}', LINE).names == ("index", "line")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        r'echo "\{}"',
+        r"echo '\{}'",
+        "echo `echo {}`",
+        'echo "`echo {}`"',
+        "echo ${x:-{}}",
+        "cat <<END\n{}\nEND",
+        "true # {}",
+        "echo $'{}'",
+    ],
+)
+def test_numbers_stand_nowhere_else(command: str) -> None:
+    with pytest.raises(BadJobError, match=r"^\{\} stands "):
+        shell_template(command, ("index",))
+
+
+@pytest.mark.parametrize(
+    "text",
+    "{} {.} {/} {//} {/.} {1} {2.} {3/} {-1} {1//} {..} {...} {/..} {%} {+/} {lr.x} {a.b}".split(),
+)
+def test_what_looks_like_a_placeholder_and_is_none_is_told_of(text: str) -> None:
+    with pytest.raises(BadJobError) as caught:
+        shell_template(f"train {text}", ("index", "lr"))
+    assert str(caught.value) == (
+        f"{text} stands for nothing here; there are {{#}}, {{lr}}, and \\{text} is the braces"
+        " themselves."
+    )
+    assert argv_template(text, ("index", "lr")).parts == (text,)
+
+
+@pytest.mark.parametrize("command", ["make --parallel {1}", "cat fd.txt {1}", "x --fd {}"])
+def test_what_only_looks_as_if_it_had_braces_of_its_own(command: str) -> None:
+    with pytest.raises(BadJobError, match="stands for nothing here"):
+        shell_template(command, ("index", "lr"))
+
+
+def test_what_there_is_for_lines_is_told() -> None:
+    with pytest.raises(
+        BadJobError, match=r"there are \{#\}, \{\}, \{\.\}, \{/\}, \{//\}, \{/\.\}, and"
+    ):
+        shell_template("train {1}", LINE)
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,17 @@
 """Makes many jobs of one for `enqueue`, from the files that its options name, and stores them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain
 from shlex import quote
 from typing import Any, BinaryIO
 
 from queuectl.cli.expand import Wanted
-from queuectl.cli.feed import open_feed, open_file, our_stdin
+from queuectl.cli.feed import open_feed, open_file, our_stdin, read_json
 from queuectl.cli.interrupts import raised
 from queuectl.cli.progress import Bar
-from queuectl.cli.render import plural
+from queuectl.cli.render import plural, say
 from queuectl.enqueueing import BATCH, MOST_AT_ONCE
 from queuectl.errors import QueuectlError, UsageError
 from queuectl.expansion import Expansion, check_at_once, expand, parse_sweep
@@ -20,6 +21,7 @@ from queuectl.queue import Queue
 from queuectl.values import dataclass
 
 CHUNK = 64 * 1024
+_LIKE_A_SPAN = re.compile(r"([0-9]{1,9})-([0-9]{1,9})").fullmatch
 
 
 @contextmanager
@@ -47,8 +49,17 @@ def _axes(sweeps: Iterable[str]) -> dict[str, Any]:
         name, values = parse_sweep(text)
         if name in axes:
             raise UsageError(f"--sweep is given twice for {name}; put its values into one.")
+        _note_span(name, values)
         axes[name] = values
     return axes
+
+
+def _note_span(name: str, values: Sequence[object]) -> None:
+    """Say how a span is written, if the only value of a name looks like one."""
+    ends = _LIKE_A_SPAN(str(values[0])) if len(values) == 1 else None
+    if ends is not None and int(ends[1]) < int(ends[2]):
+        span = f"{name}={ends[1]}..{ends[2]}"
+        say(f"Note: --sweep {name}={ends[0]} is one value; a span of numbers is written {span}.")
 
 
 @contextmanager
@@ -60,9 +71,16 @@ def _open_lines(path: str, *, null: bool) -> Iterator[Iterator[bytes]]:
 def _lines(file: BinaryIO, name: str, end: bytes) -> Iterator[bytes]:
     """Yield what stands before each end, whatever bytes it has."""
     rest = b""
+    is_told = end == b"\0"
     while chunk := _read(file, name):
         *whole, rest = (rest + chunk).split(end)
         for line in whole:
+            if not is_told and line.endswith(b"\r"):
+                is_told = True
+                say(
+                    f"Note: {name} has lines that end as on Windows; the CR at their end is a part"
+                    " of the value. To leave it out, pipe them through: tr -d '\\r'"
+                )
             if end == b"\n" and b"\0" in line:
                 raise UsageError(f"{name} has NULs in its lines; with --null, these end them.")
             yield line
@@ -82,8 +100,19 @@ def _read(file: BinaryIO, name: str) -> bytes:
 @contextmanager
 def _open_objects(path: str) -> Iterator[Iterator[dict[str, Any]]]:
     with open_feed(path, plain=False, hold=False) as feed:
+        feed.read = _read_object
         parsed = (feed.parse(number, line) for number, line in enumerate(feed.lines, 1))
         yield (fields for fields in parsed if fields is not None)
+
+
+def _read_object(line: str) -> dict[str, Any] | None:
+    """Read a line of names and values; blank ones are skipped."""
+    text = line.strip()
+    hint = "" if text[:1] == "{" else "; --each-line takes lines of plain text"
+    return read_json(line, hint, no_object=_NO_OBJECT) if text else None
+
+
+_NO_OBJECT = 'it must be a JSON object of names and values, such as {"name": "a b", "n": 3}.'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import click
 from queuectl.cli.expand import expansion_options, wanted
 from queuectl.cli.interrupts import truthful
 from queuectl.cli.notes import near_queue, note_idle, note_near, note_paused, note_unhandled
-from queuectl.cli.options import json_option, open_queue, quiet_option, raw_option
+from queuectl.cli.options import Once, json_option, open_queue, quiet_option, raw_option
 from queuectl.cli.outlet import outlet
 from queuectl.cli.program import (
     LITERAL,
@@ -83,9 +83,18 @@ class Manner:
 @click.command(cls=TakesProgram, examples=EXAMPLES)
 @click.argument("text", nargs=-1, metavar="[COMMAND | JSON | -- PROGRAM [ARG]...]")
 @command_option
-@click.option("--file", "-F", metavar="FILE", help="A file with a JSON job per line; - is stdin.")
+@click.option(
+    "--file",
+    "-F",
+    cls=Once,
+    instead="pipe all files into one: cat A B | queuectl enqueue --file -",
+    metavar="FILE",
+    help="A file with a JSON job per line; - is stdin.",
+)
 @click.option(
     "--lines",
+    cls=Once,
+    instead="pipe all files into one: cat A B | queuectl enqueue --lines -",
     metavar="FILE",
     help="A file with a shell command per line (blank and # lines are skipped); - is stdin.",
 )
@@ -96,8 +105,11 @@ class Manner:
 )
 @click.option(
     "--graph",
+    cls=Once,
+    instead="store each file by a call of its own, or put all jobs into one file",
     metavar="FILE",
-    help="A file of jobs that name each other: JSON lines, a JSON array, or YAML; - is stdin.",
+    help="A file of jobs that name each other: JSON lines, a JSON array, or YAML (.yaml); - is"
+    " stdin.",
 )
 @expansion_options
 @click.option("--dry-run", is_flag=True, help="Show what would be stored, and store nothing.")

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
-from queuectl.cli.options import check_not_empty
+from queuectl.cli.options import Once, check_not_empty
 from queuectl.values import dataclass
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -17,11 +17,15 @@ def expansion_options(command: F) -> F:
     options = (
         click.option(
             "--array",
+            cls=Once,
+            instead="put all numbers into one, with commas: --array 1-3,7",
             metavar="NUMBERS[%N]",
             help="One job for each number: 1-100, 1,3,7-9, 1-100:5; %N runs at most N at once.",
         ),
         click.option(
             "--each-line",
+            cls=Once,
+            instead="pipe all files into one: cat A B | queuectl enqueue ... --each-line -",
             metavar="FILE",
             type=click.Path(),
             help="One job for each line, which takes the place of {} {.} {/} {//} {/.}; - is"
@@ -39,22 +43,30 @@ def expansion_options(command: F) -> F:
         ),
         click.option(
             "--each-json",
+            cls=Once,
+            instead="pipe all files into one: cat A B | queuectl enqueue ... --each-json -",
             metavar="FILE",
             type=click.Path(),
             help="One job for each line of JSON, an object whose values take the places of their"
             " {NAMES}; - is stdin.",
         ),
         click.option(
-            "--at-once", metavar="N", help="With any of these: at most N of them run at once."
+            "--at-once",
+            cls=Once,
+            metavar="N",
+            help="With any of these: at most N of them run at once.",
         ),
         click.option(
             "--after-each",
+            cls=Once,
+            instead="name one group, and what else they wait for with --after or --after-group",
             metavar="GROUP[:WANTED]",
             help="With any of these: each waits for the one of that array or sweep that has the"
             " same number, or parameters.",
         ),
         click.option(
             "--skip",
+            cls=Once,
             metavar="N",
             type=click.IntRange(min=0),
             default=0,

@@ -170,10 +170,11 @@ def read_json_line(line: str) -> Fields | None:
     return read_json(line) if line.strip() else None
 
 
-def read_json(text: str, hint: str = "") -> Fields:
+def read_json(text: str, hint: str = "", *, no_object: str | None = None) -> Fields:
     """Read one JSON object; a name that comes twice is an error, as is anything but an object.
 
-    The hint ends the sentence about what isn't JSON at all.
+    The hint ends the sentence about what isn't JSON at all; the other says what it has to be,
+    if that isn't a job.
     """
     try:
         value, end = _DECODER.raw_decode(text) if text.startswith("{") else (None, -1)
@@ -183,7 +184,7 @@ def read_json(text: str, hint: str = "") -> Fields:
     except (ValueError, RecursionError) as error:
         raise _not_json(error, hint) from None
     if not isinstance(value, dict):
-        raise BadJobError(f"A job must be a JSON object such as {_SAMPLE}.")
+        raise BadJobError(no_object or f"A job must be a JSON object such as {_SAMPLE}.")
     return value
 
 

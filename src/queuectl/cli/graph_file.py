@@ -1,9 +1,11 @@
 """`enqueue --graph`: a file of jobs that name each other, stored in one transaction."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import count
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from queuectl.cli.feed import Feed, open_feed, read_array
@@ -41,11 +43,24 @@ def read_graph(path: str) -> list[Entry]:
         if text.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
             return _read_array(feed, text)
         found = []
+        feed.read = partial(_read_line, feed.read)
         for number, line in enumerate(lines, 1):
             fields = feed.parse(number, line)
             if fields is not None:
                 found.append(Entry(place=feed.place(number), fields=fields))
         return found
+
+
+def _read_line(read: Callable[[str], dict[str, Any] | None], line: str) -> dict[str, Any] | None:
+    """Read a JSON job; of a line that looks like YAML, the error says what reads that."""
+    try:
+        return read(line)
+    except BadJobError as error:
+        if line.lstrip()[:1] in '{["':
+            raise
+        raise BadJobError(
+            f"{str(error).rstrip('.')}; YAML is read from a file whose name ends in .yaml."
+        ) from None
 
 
 def _read_array(feed: Feed, text: bytes) -> list[Entry]:
@@ -129,7 +144,8 @@ def tell(
         for name, id in names.items() if len(batch.ids) <= MOST_TOLD else ():
             write(safe(f"{name}: {id}"))
         if batch.ids:
-            say(f"See it all with: {again(f'graph {batch.ids[0]}')}")
+            which = batch.ids[0] if group is None else f"--group {quote(group)}"
+            say(f"See it all with: {again(f'graph {which}')}")
 
 
 def preview(entries: Sequence[Entry], given: dict[str, Any]) -> Plan:

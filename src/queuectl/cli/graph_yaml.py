@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from queuectl.errors import BadJobError, UsageError, how_to_install
-from queuectl.graphs import Entry
+from queuectl.graphs import Entry, is_template
 
 MOST_MERGED = 1_000_000
 """Fields that `<<` may copy in one file."""
@@ -52,6 +52,8 @@ def _entries(path: str, loader: Any, node: Any) -> Iterator[Entry]:
         # What a mapping says itself stands behind what it merges, and outranks it.
         jobs = {loader.construct_object(key): (key, value) for key, value in node.value}
         for name, (key, value) in jobs.items():
+            if is_template(name):
+                continue
             place = look.place(key)
             fields = _job(place, look.read(key, value))
             if fields.get("name", name) != name:

@@ -11,7 +11,7 @@ import click
 from queuectl.cli.command import Command
 from queuectl.cli.finish import LOOK_AGAIN, Hint, still_going
 from queuectl.cli.notes import again
-from queuectl.cli.options import json_option, open_queue, quiet_option
+from queuectl.cli.options import json_option, open_queue, quiet_names_option
 from queuectl.cli.paging import how_many, limit_option
 from queuectl.cli.progress import Bar
 from queuectl.cli.render import (
@@ -56,7 +56,7 @@ LONGEST_CELL = 60
 )
 @click.argument("group_names", nargs=-1, metavar="[NAME]...")
 @limit_option("-q", "--json")
-@quiet_option
+@quiet_names_option
 @json_option
 def groups(group_names: tuple[str, ...], limit: int | None, quiet: bool, as_json: bool) -> None:
     """List groups: how many of their jobs ended how.

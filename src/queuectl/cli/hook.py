@@ -8,7 +8,7 @@ import click
 
 from queuectl.cli.command import Group
 from queuectl.cli.interrupts import truthful
-from queuectl.cli.options import json_option, open_queue, queues_option
+from queuectl.cli.options import json_option, open_queue, queues_option, quiet_names_option
 from queuectl.cli.outlet import outlet
 from queuectl.cli.render import (
     Column,
@@ -156,7 +156,7 @@ def _queues(webhook: "Webhook") -> str:
     queuectl hook list --json
     """,
 )
-@click.option("--quiet", "-q", is_flag=True, help="Print bare names, one per line.")
+@quiet_names_option
 @json_option
 def list_webhooks(quiet: bool, as_json: bool) -> None:
     """List all webhooks: what they are told of, and where they are."""

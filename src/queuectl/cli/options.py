@@ -10,7 +10,7 @@ A command returns its exit code, or None for 0, and lets errors fly: `main` expl
 `cls=Command` (and `cls=Group`) brings `--db`, `-h` and the examples at the end of the help.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -68,6 +68,33 @@ def check_not_empty(option: str, text: str | None, or_else: str = "") -> None:
     if text is not None and not text.strip():
         also = f", or {or_else}" if or_else else ""
         raise click.UsageError(f"{option} is empty; give it a value, or leave it out{also}")
+
+
+class Once(click.Option):
+    """An option with one value that can't be given twice: who repeats it would have both.
+
+    Of others, the last one counts, so that a shell's alias can be outranked.
+    """
+
+    def __init__(self, *args: Any, instead: str = "give it once", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._instead = instead
+        """What to do in place of repeating it."""
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """Have the parser keep all values, not only the last."""
+        parser.add_option(obj=self, opts=self.opts, dest=self.name, action="append", nargs=1)
+
+    def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> Any:
+        """Take the one value, or raise what to do about several."""
+        given = opts.get(self.name or "")
+        if isinstance(given, list):
+            if len(given) > 1 and not ctx.resilient_parsing:
+                name = max(self.opts, key=len)
+                many = "twice" if len(given) == 2 else f"{len(given)} times"
+                raise click.UsageError(f"{name} is given {many}; {self._instead}", ctx)
+            opts = {**opts, self.name or "": given[-1]}
+        return super().consume_value(ctx, opts)
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]
@@ -317,6 +344,9 @@ json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON value for programs."
 )
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="Print bare ids, one per line.")
+quiet_names_option = click.option(
+    "--quiet", "-q", is_flag=True, help="Print bare names, one per line."
+)
 raw_option = click.option(
     "--raw", is_flag=True, help="Let all control characters through to the terminal."
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from queuectl.cli.command import Command, meant_option, no_such_option
-from queuectl.cli.options import check_not_empty
+from queuectl.cli.options import Once, check_not_empty
 from queuectl.errors import NotFoundError, QueuectlError, UsageError
 from queuectl.fields import REQUESTED
 
@@ -25,7 +25,11 @@ QUOTE = "put the command in quotes, or put -- before it to run exactly these wor
 LITERAL = "; a command that begins with {} is given with --command"
 
 command_option = click.option(
-    "--command", metavar="TEXT", help="The shell command, even if it looks like JSON."
+    "--command",
+    cls=Once,
+    instead="put both into one with &&, or enqueue each by a call of its own",
+    metavar="TEXT",
+    help="The shell command, even if it looks like JSON.",
 )
 
 
@@ -82,8 +86,14 @@ _MORE: dict[str, dict[str, Any]] = {
     "groups": {"multiple": True},
     "variables": {"multiple": True},
     "bounds_list": {"multiple": True},
+    "hook": {"cls": Once, "instead": "put both commands into one with &&"},
 }
 """What the option of a field of these kinds takes besides one text."""
+_ONCE = {
+    "group": "a job is in one group, so name one",
+    "stdin": "pipe all files into one: cat A B | queuectl ... --stdin -",
+}
+"""What to do in place of repeating the option of a field of which a job has one only."""
 
 
 def field_options(*, but: Collection[str] = ()) -> Callable[[F], F]:
@@ -93,6 +103,8 @@ def field_options(*, but: Collection[str] = ()) -> Callable[[F], F]:
         for field in reversed(REQUESTED):
             if field.flags and field.name not in but:
                 more = _MORE.get("flag" if field.metavar is None else field.kind, {})
+                if field.name in _ONCE:
+                    more = {"cls": Once, "instead": _ONCE[field.name], **more}
                 add = click.option(
                     *field.flags, field.name, metavar=field.metavar, help=field.help, **more
                 )
@@ -114,6 +126,8 @@ finally_option = click.option(
 
 on_done_option = click.option(
     "--on-done",
+    cls=Once,
+    instead="put both commands into one with &&",
     metavar="COMMAND",
     help="With --group: run this, once, when all jobs of the group have ended, however. Those"
     " that are blocked by a dead one haven't; --if-parent-fails cancel has them end.",

@@ -12,7 +12,7 @@ import click
 from queuectl.cli.command import Command
 from queuectl.cli.interrupts import truthful
 from queuectl.cli.notes import note_unused
-from queuectl.cli.options import JOB_ID, json_option, open_queue, queues_option, quiet_option
+from queuectl.cli.options import JOB_ID, json_option, open_queue, queues_option, quiet_names_option
 from queuectl.cli.render import safe, say, write, write_json
 from queuectl.errors import NotFoundError, UsageError
 from queuectl.job import DEFAULT_QUEUE, State
@@ -191,7 +191,7 @@ def _write_json(queues: dict[str, bool], jobs: dict[str, bool], *, paused: bool)
     """,
 )
 @json_option
-@quiet_option
+@quiet_names_option
 def queues(as_json: bool, quiet: bool) -> None:
     """List the queues: what is in them, what they allow.
 

@@ -13,6 +13,7 @@ from queuectl.cli.options import (
     MOMENT,
     json_option,
     open_queue,
+    quiet_names_option,
     quiet_option,
     with_options,
 )
@@ -211,7 +212,7 @@ def _coming(made: Schedule) -> str:
     queuectl schedule list --json | jq '.[] | select(.paused).name'
     """,
 )
-@click.option("--quiet", "-q", is_flag=True, help="Print bare names, one per line.")
+@quiet_names_option
 @json_option
 def list_schedules(quiet: bool, as_json: bool) -> None:
     """List all schedules: rule, next time, last job, and what they run."""

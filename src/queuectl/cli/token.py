@@ -8,7 +8,7 @@ from queuectl.access import Grant, Role, check_name, read_roles
 from queuectl.cli.command import Group
 from queuectl.cli.confirm import confirm
 from queuectl.cli.interrupts import truthful
-from queuectl.cli.options import Duration, json_option, open_queue, yes_option
+from queuectl.cli.options import Duration, json_option, open_queue, quiet_names_option, yes_option
 from queuectl.cli.outlet import outlet
 from queuectl.cli.render import Column, plural, safe, say, write, write_json, write_table
 from queuectl.errors import NotFoundError, QueuectlError, UsageError
@@ -180,7 +180,7 @@ def link(
     queuectl token list --json | jq -r '.[] | select(.used_at == null).name'
     """,
 )
-@click.option("--quiet", "-q", is_flag=True, help="Print bare names, one per line.")
+@quiet_names_option
 @json_option
 def list_tokens(quiet: bool, as_json: bool) -> None:
     """List all tokens: what they are good for, until when, and when they were last used."""

@@ -76,9 +76,7 @@ def wait(
     group, as what it was to follow didn't happen, hasn't failed. When --timeout is over it is 124,
     and the jobs go on.
     """
-    chosen = [bool(ids), bool(queues or tags), bool(groups), everything]
-    if sum(chosen) != 1:
-        raise click.UsageError("Say what to wait for: ids, --group, --queue and --tag, or --all")
+    _check_chosen(ids=ids, queues=queues, tags=tags, groups=groups, everything=everything)
     with open_queue() as queue:
         note_unused(queue, queues)
         meant = [queue.meant(id).id for id in ids] or None
@@ -88,6 +86,28 @@ def wait(
             results = _results(queue, meant or ())
             write_json(watch.as_dict() | ({"results": results} if results else {}))
         return code
+
+
+def _check_chosen(**given: object) -> None:
+    """Insist on one way to say what is waited for; a queue and a tag go together."""
+    chosen = [_WAYS[name] for name, value in given.items() if value]
+    if not chosen:
+        raise click.UsageError("Say what to wait for: ids, --group, --queue and --tag, or --all")
+    if len(chosen) > 1 and chosen != [_WAYS["queues"], _WAYS["tags"]]:
+        raise click.UsageError(
+            f"{', '.join(chosen[:-1])} and {chosen[-1]} can't be combined; wait for one, then for"
+            " the other"
+        )
+
+
+_WAYS = {
+    "ids": "Ids",
+    "queues": "--queue",
+    "tags": "--tag",
+    "groups": "--group",
+    "everything": "--all",
+}
+"""How it is said what is waited for."""
 
 
 def _results(queue: Queue, ids: Sequence[str]) -> dict[str, Any]:

@@ -275,7 +275,7 @@ class RemoteQueue(Queue):
         try:
             return ask(finding.name_of(id))
         except NotFoundError:
-            if isinstance(id, Job):
+            if not isinstance(id, str):
                 raise finding.gone(id) from None
             raise
 
