@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from queuectl.errors import DuplicateError, StateError
+from queuectl.errors import DuplicateError, QueueFullError, StateError
 from queuectl.facts import Batch
 from queuectl.job import Exited, Job, NewJob, State, handler_of
 from queuectl.lifecycle import retried
@@ -206,6 +206,68 @@ class TestReplace:
         assert batch.dropped == ("b",)
         assert the(store, "a").state == State.PENDING
         assert ask(store, "c").existing == ("a",)
+
+    @pytest.mark.needs("transactions")
+    @pytest.mark.parametrize("how", [WhenFull.DROP_NEWEST, WhenFull.REJECT])
+    def test_one_that_is_not_let_in_leaves_who_runs_alone(
+        self, store: Store, how: WhenFull
+    ) -> None:
+        store.settings.set_limits("default", lambda _: Limits(limit=1, when_full=how))
+        ask(store, "a", is_limited=True)
+        (job,) = take(store, 1)
+        if how == WhenFull.REJECT:
+            with pytest.raises(QueueFullError):
+                ask(store, "b", is_limited=True, on_duplicate=REPLACE)
+        else:
+            assert ask(store, "b", is_limited=True, on_duplicate=REPLACE).dropped == ("b",)
+        assert the(store, "a").cancel_reason is None
+        assert ask(store, "c", is_limited=True).existing == ("a",)
+        end(store, job)
+        assert the(store, "a").state == State.COMPLETED
+
+    @pytest.mark.needs("transactions")
+    def test_one_that_is_not_let_in_leaves_who_waits_alone(self, store: Store) -> None:
+        add(store, "other", is_limited=True)
+        add(store, "more", is_limited=True)
+        ask(store, "a", is_limited=True)
+        full = Limits(max_waiting=2, when_full=WhenFull.DROP_NEWEST)
+        store.settings.set_limits("default", lambda _: full)
+        # Of three that wait, two may: the place of one of them is none.
+        assert ask(store, "b", is_limited=True, on_duplicate=REPLACE).dropped == ("b",)
+        assert the(store, "a").state == State.PENDING
+        assert ask(store, "c", is_limited=True).existing == ("a",)
+
+    @pytest.mark.needs("transactions")
+    def test_several_that_are_not_let_in_leave_it_alone(self, store: Store) -> None:
+        full = Limits(limit=1, when_full=WhenFull.DROP_NEWEST)
+        store.settings.set_limits("default", lambda _: full)
+        ask(store, "a", is_limited=True)
+        take(store, 1)
+        batch = ask(store, "b", "c", is_limited=True, on_duplicate=REPLACE)
+        assert batch.dropped == ("b", "c")
+        assert the(store, "a").cancel_reason is None
+        assert ask(store, "d", is_limited=True).existing == ("a",)
+
+    @pytest.mark.needs("transactions")
+    def test_one_takes_the_room_of_one_that_came_with_it(self, store: Store) -> None:
+        store.settings.set_limits("default", lambda _: Limits(max_waiting=1))
+        batch = ask(store, "a", "b", is_limited=True, on_duplicate=REPLACE)
+        assert (batch.ids, batch.dropped) == (("a", "b"), ("a",))
+        assert ids(take(store, 2)) == ["b"]
+
+    @pytest.mark.needs("transactions")
+    def test_one_that_is_let_in_replaces_who_was_there_before_one_that_was_not(
+        self, store: Store
+    ) -> None:
+        full = Limits(max_waiting=1, when_full=WhenFull.DROP_NEWEST)
+        store.settings.set_limits("full", lambda _: full)
+        add(store, "there", queue="full", is_limited=True)
+        ask(store, "a")
+        how: dict[str, Any] = {"command": "x", "unique": "k", "on_duplicate": REPLACE}
+        news = [NewJob(id="b", queue="full", is_limited=True, **how), NewJob(id="c", **how)]
+        assert store.jobs.enqueue(news, now=NOW).dropped == ("b",)
+        assert the(store, "a").reason == "c took its place and its unique key 'k'"
+        assert ask(store, "d").existing == ("c",)
 
 
 class TestDebounce:

@@ -14,8 +14,8 @@ from queuectl.job import FINISHED, Job, NewJob, State, distinct
 from queuectl.lifecycle import cancelled
 from queuectl.scope import reaches
 from queuectl.store.changed import Changed, Moves
-from queuectl.store.contract import Changes, Decide, Decision, Edit, EndRun
-from queuectl.store.crowding import Displaced
+from queuectl.store.contract import Changes, Decide, Decision, Edit, EndRun, chunks
+from queuectl.store.crowding import AT_ONCE, Displaced, Succession
 from queuectl.store.edges import Link
 from queuectl.store.idiom import Idiom
 from queuectl.store.naming import Names, told_of
@@ -71,8 +71,11 @@ class Arrival:
         self._stored: dict[str, New] = {}
         self._edited: dict[int, tuple[Job, New]] = {}
         """What becomes of jobs that are there, by their places."""
-        self._replaced: dict[str, tuple[Job, str, Holding, str]] = {}
-        """Whose keys new jobs take, by the ids of these: with what they had, and what is said."""
+        self._succession = Succession()
+        self._took: dict[str, list[str]] = {}
+        """Which new jobs take keys that others have, in their order."""
+        self._had: dict[str, Holding] = {}
+        """What those had of these keys, by their ids."""
         self._displaced: list[Displaced] = []
         self._ids: list[str] = []
         self._existing: list[str] = []
@@ -82,13 +85,6 @@ class Arrival:
     def take(self, taken: set[str], *, skip_duplicates: bool) -> Batch:
         """Store what is to be stored; ids that are taken, and keys, are passed over or raise."""
         self._choose(taken, skip=skip_duplicates)
-        # Who leaves a queue makes room in it for who takes its place.
-        gone = [
-            Displaced(holder.seq, reason)
-            for id, (holder, _, _, reason) in self._replaced.items()
-            if self._makes_room(holder, self._stored[id])
-        ]
-        call_off(self._jobs, gone, self._now)
         self._insert(list(self._stored.values()))
         self._replace()
         self._names.write()
@@ -169,24 +165,23 @@ class Arrival:
         if new.model.on_duplicate == OnDuplicate.DEBOUNCE:
             new = new._replace(row=_due(new, self._now, self._now))
         if (holder := self._names.holder(key)) is not None:
-            reason = f"{new.id} took its place and its unique key {key!r}"
-            self._replaced[new.id] = (holder, key, self._names.holding(key), reason)
+            self._succession.add(new.id, holder)
+            self._took.setdefault(key, []).append(new.id)
+            self._had[holder.id] = self._names.holding(key)
         self._names.take(key, stored_job(new.row, 0), taken_by(new.model, new.id, self._now))
         return new
 
-    def _makes_room(self, holder: Job, new: New) -> bool:
-        return holder.id not in self._stored and holder.queue == new.model.queue
-
     def _replace(self) -> None:
-        """Call off those whose keys were taken; not for a job that its queue has dropped."""
-        dropped = {one.job for one in self._displaced}
-        for id, (holder, key, had, reason) in self._replaced.items():
-            if self._makes_room(holder, self._stored[id]):
-                continue
-            if id in dropped:
-                self._names.take(key, holder, had)
-            else:
-                self._displaced.append(Displaced(holder.id, reason))
+        """Call off those whose keys were taken; a job that its queue has dropped takes none."""
+        for key, ids in self._took.items():
+            for id in ids:
+                holder = self._succession.before(id)
+                if holder is not None and id not in self._succession.dropped:
+                    reason = f"{id} took its place and its unique key {key!r}"
+                    self._displaced.append(Displaced(holder.seq or holder.id, reason))
+            holder = self._succession.before(ids[-1])
+            if holder is not None and ids[-1] in self._succession.dropped:
+                self._names.take(key, holder, self._had[holder.id])
 
     # -- storing ------------------------------------------------------------------------
 
@@ -213,7 +208,7 @@ class Arrival:
                 for row in rows
             ]
         if any(model.has_limits for model in shared):
-            rows, displaced = self._idiom.limiting.place_new(rows, models)
+            rows, displaced = self._idiom.limiting.place_new(rows, models, self._succession)
             self._displaced += displaced
         if rows:
             self._idiom.insert_jobs(rows)
@@ -270,7 +265,8 @@ def call_off(jobs: Line, displaced: Iterable[Displaced], now: int) -> None:
             decided[seq] = Decision(to, event)
         return decided
 
-    jobs.change_within(jobs.at(list(why)), decide, now)
+    for some in chunks(sorted(why), AT_ONCE):
+        jobs.change_within(jobs.at(some), decide, now)
 
 
 def _place_of(jobs: Line, job: int | str) -> int:
