@@ -167,6 +167,17 @@ class TestReject:
         batch = ask(store, "b", on_duplicate=REJECT, skip=True)
         assert (batch.ids, len(batch.refused)) == ((), 1)
 
+    def test_which_are_passed_over(self, store: Store) -> None:
+        ask(store, "a", "b")
+        ids: dict[str, Any] = {"c": {"unique": "l"}, "d": {}, "e": {"unique": "m"}, "f": {}}
+        news = [
+            NewJob(**{"id": id, "command": id, "unique": "k", "on_duplicate": REJECT, **one})
+            for id, one in ids.items()
+        ]
+        batch = store.jobs.enqueue(news, now=NOW, skip_duplicates=True)
+        assert (batch.ids, batch.refused_at) == (("c", "e"), (1, 3))
+        assert batch.refused == ("Job a has the unique key 'k', and waits.",) * 2
+
 
 class TestReplace:
     def test_one_that_waits_is_cancelled(self, store: Store) -> None:

@@ -80,7 +80,8 @@ class Arrival:
         self._ids: list[str] = []
         self._existing: list[str] = []
         self._duplicates: list[str] = []
-        self._refused: list[str] = []
+        self._refused: dict[int, str] = {}
+        """Why some aren't stored, by how many requests came before each."""
 
     def take(self, taken: set[str], *, skip_duplicates: bool) -> Batch:
         """Store what is to be stored; ids that are taken, and keys, are passed over or raise."""
@@ -95,13 +96,14 @@ class Arrival:
             duplicates=tuple(self._duplicates),
             existing=tuple(self._existing),
             dropped=tuple(str(one.job) for one in self._displaced if one.job in self._stored),
-            refused=tuple(self._refused),
+            refused=tuple(self._refused.values()),
+            refused_at=tuple(self._refused),
         )
 
     def _choose(self, taken: set[str], *, skip: bool) -> None:
         """Find out which of them are stored."""
-        for new in self._news:
-            if self._is_settled(new, skip=skip):
+        for at, new in enumerate(self._news):
+            if self._is_settled(new, at, skip=skip):
                 continue
             if new.id in taken or new.id in self._stored:
                 if not skip:
@@ -115,8 +117,11 @@ class Arrival:
 
     # -- unique keys --------------------------------------------------------------------
 
-    def _is_settled(self, new: New, *, skip: bool) -> bool:
-        """Do to a request what its key says, if another job has that; False to store it."""
+    def _is_settled(self, new: New, at: int, *, skip: bool) -> bool:
+        """Do to a request what its key says, if another job has that; False to store it.
+
+        It is the one that so many came before.
+        """
         key = new.model.unique
         holder = None if key is None else self._names.holder(key)
         if key is None or holder is None:
@@ -128,10 +133,10 @@ class Arrival:
         is_late = is_ours and how == OnDuplicate.DEBOUNCE and not _waits(holder)
         if not is_ours or how == OnDuplicate.REJECT or is_late:
             only = "; only a job that waits can be debounced" if is_late else ""
-            told = f"{told_of(key, holder)}{only}; nothing was enqueued."
+            error = DuplicateError(f"{told_of(key, holder)}{only}; nothing was enqueued.")
             if not skip:
-                raise DuplicateError(told)
-            self._refused.append(told)
+                raise error
+            self._refused[at] = error.alone
             return True
         if how == OnDuplicate.DEBOUNCE:
             self._debounce(new, key, holder)
