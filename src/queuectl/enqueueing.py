@@ -417,8 +417,12 @@ class Enqueuer:
     ) -> Batch:
         done: list[Batch] = []
         count = 0
+        # A job of one batch may be asked to wait for one of another, for which a third stands.
+        instead: dict[str, str] = {}
         for jobs in parts:
+            jobs = _naming(jobs, instead)
             batch = self._store_good(jobs) if skip_duplicates else self._store_some(jobs)
+            instead |= _stand_ins(jobs, batch)
             done.append(batch)
             count += batch.requests
             if progress is not None:
@@ -433,7 +437,8 @@ class Enqueuer:
         """Store those of some jobs that can be, and say of each other one why it can't."""
         done: list[Batch] = []
         at, size = 0, len(jobs)
-        while some := jobs[at : at + size]:
+        instead: dict[str, str] = {}
+        while some := _naming(jobs[at : at + size], instead):
             try:
                 # What is refused is undone, and nothing else.
                 batch = self._store.transact(partial(self._store_some, some, skip_duplicates=True))
@@ -446,6 +451,7 @@ class Enqueuer:
                 batch = Batch(ids=(), refused=(error.alone,), refused_at=(0,))
             else:
                 size *= 2
+                instead |= _stand_ins(some, batch)
             done.append(batch)
             at += len(some)
         return batch_of(done)
@@ -482,6 +488,30 @@ def _order(jobs: Sequence[OneOfMany]) -> list[int] | None:
             raise BadJobError(f"Job {jobs[at][0]} can't wait for itself.", field="after")
     order = in_order(links, lambda at: str(jobs[at][0]))
     return None if order == list(range(len(order))) else order
+
+
+def _stand_ins(jobs: Sequence[OneOfMany], batch: Batch) -> dict[str, str]:
+    """Return which jobs stand for requests, by the ids of these: they have their unique keys."""
+    if not batch.existing or len(batch.ids) < len(jobs):
+        return {}
+    asked = map(itemgetter(0), jobs)
+    return {
+        id: there for id, there in zip(asked, batch.ids, strict=True) if id not in (None, there)
+    }
+
+
+def _naming(jobs: Sequence[OneOfMany], instead: Mapping[str, str]) -> Sequence[OneOfMany]:
+    """Have jobs wait for those that stand for their parents."""
+    if not instead:
+        return jobs
+    from queuectl.dependencies import standing_in
+
+    named: list[OneOfMany] = []
+    for id, command, argv, own, model in jobs:
+        if model.after and (after := standing_in(model.after, instead)) != tuple(model.after):
+            model = replace(model, after=after)
+        named.append((id, command, argv, own, model))
+    return named
 
 
 def _as_given(batch: Batch, order: Sequence[int]) -> Batch:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from queuectl.errors import DuplicateError, QueueFullError, StateError
+from queuectl.errors import BadJobError, DuplicateError, QueueFullError, StateError
 from queuectl.facts import Batch
 from queuectl.job import Exited, Job, NewJob, State, handler_of
 from queuectl.lifecycle import retried
@@ -177,6 +177,43 @@ class TestReject:
         batch = store.jobs.enqueue(news, now=NOW, skip_duplicates=True)
         assert (batch.ids, batch.refused_at) == (("c", "e"), (1, 3))
         assert batch.refused == ("Job a has the unique key 'k', and waits.",) * 2
+
+
+class TestParents:
+    def test_who_has_the_key_is_waited_for(self, store: Store) -> None:
+        ask(store, "there")
+        news = [
+            NewJob(id="a", command="a", unique="k"),
+            NewJob(id="b", command="b", after=("a:any", "c")),
+        ]
+        add(store, "c")
+        batch = store.jobs.enqueue(news, now=NOW)
+        assert batch == Batch(ids=("there", "b"), existing=("there",))
+        job = the(store, "b")
+        assert (job.state, job.after) == (State.BLOCKED, ("there:any", "c"))
+        assert {edge.parent_id for edge in store.jobs.parents([job])} == {"there", "c"}
+        for one in take(store, 2):
+            end(store, one)
+        assert the(store, "b").state == State.PENDING
+
+    def test_once_though_several_name_it(self, store: Store) -> None:
+        ask(store, "there")
+        two = [NewJob(id=id, command=id, unique="k") for id in "ab"]
+        child = NewJob(id="c", command="c", after=("a:any", "b"))
+        store.jobs.enqueue([*two, child], now=NOW)
+        assert the(store, "c").after == ("there",)
+        child = NewJob(id="d", command="d", after=("a:fail", "b"))
+        with pytest.raises(BadJobError, match="have the same unique key, which job there has"):
+            store.jobs.enqueue([*two, child], now=NOW)
+
+    def test_one_that_was_debounced(self, store: Store) -> None:
+        ask(store, "there")
+        news = [
+            NewJob(id="a", command="a", unique="k", on_duplicate=DEBOUNCE),
+            NewJob(id="b", command="b", after=("a",)),
+        ]
+        store.jobs.enqueue(news, now=NOW)
+        assert the(store, "b").after == ("there",)
 
 
 class TestReplace:

@@ -176,6 +176,12 @@ class Bulk:
         return f"{self._feed.place(number)}: the id {id!r} is taken; see queuectl show."
 
 
+def told_existing(batch: Batch) -> str:
+    """Say for how many requests jobs were there already."""
+    many = len(batch.existing)
+    return f"; {many:,} {'was' if many == 1 else 'were'} there already (unique)" if many else ""
+
+
 def tell(
     batch: Batch,
     bad: Sequence[Mapping[str, Any]],
@@ -203,9 +209,7 @@ def tell(
     else:
         told = f"Enqueued {plural(len(batch.ids) - len(batch.existing), 'job')}"
         told += "" if group is None or not batch.ids else f" in group {safe(group)}"
-        if batch.existing:
-            many = len(batch.existing)
-            told += f"; {many:,} {'was' if many == 1 else 'were'} there already (unique)"
+        told += told_existing(batch)
         if batch.dropped:
             told += f"; {len(batch.dropped):,} of them cancelled at once, see queuectl list"
         refused = f"; {plural(len(bad), unit)} could not be" if bad else ""

@@ -7,7 +7,7 @@ from typing import Any
 
 from queuectl.action import current_action
 from queuectl.bound_values import laid_over
-from queuectl.dependencies import read_parent
+from queuectl.dependencies import read_parent, standing_in
 from queuectl.errors import (
     BadJobError,
     DuplicateError,
@@ -473,7 +473,10 @@ class _Arrival:
     def take(self, news: Sequence[NewJob], *, skip_duplicates: bool) -> Batch:
         ids, duplicates, existing = [], [], []
         refused: dict[int, str] = {}
+        instead: dict[str, str] = {}
         for at, new in enumerate(news):
+            if instead and new.after:
+                new = replace(new, after=standing_in(new.after, instead))
             key, how = new.unique, new.on_duplicate or OnDuplicate.RETURN
             holder = None if key is None else self._memory.holder(key, self._now)
             if key is not None and holder is not None and how != OnDuplicate.REPLACE:
@@ -488,6 +491,7 @@ class _Arrival:
                     continue
                 if how == OnDuplicate.DEBOUNCE:
                     self._debounce(key, holder, new)
+                instead[str(new.id)] = holder.id
                 ids.append(holder.id)
                 existing.append(holder.id)
                 continue

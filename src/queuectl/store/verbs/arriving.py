@@ -7,6 +7,7 @@ the request then, who takes it; then their places in the line, and who has to go
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from queuectl.dependencies import standing_in
 from queuectl.errors import DuplicateError
 from queuectl.facts import Batch, Event
 from queuectl.host import whoami
@@ -19,7 +20,7 @@ from queuectl.store.crowding import AT_ONCE, Displaced, Succession
 from queuectl.store.edges import Link
 from queuectl.store.idiom import Idiom
 from queuectl.store.naming import Names, told_of
-from queuectl.store.rows import NewRow, joined_by, stored_job, with_values
+from queuectl.store.rows import NewRow, joined_by, stored_job, with_parents, with_values
 from queuectl.uniqueness import Holding, OnDuplicate, latest_start, taken_by
 from queuectl.values import replace
 from queuectl.when import LATEST
@@ -77,6 +78,9 @@ class Arrival:
         self._had: dict[str, Holding] = {}
         """What those had of these keys, by their ids."""
         self._displaced: list[Displaced] = []
+        self._instead: dict[str, str] = {}
+        """Which jobs stand for requests that aren't stored as these have their keys, by their ids.
+        """
         self._ids: list[str] = []
         self._existing: list[str] = []
         self._duplicates: list[str] = []
@@ -112,8 +116,18 @@ class Arrival:
                     )
                 self._duplicates.append(new.id)
                 continue
-            self._stored[new.id] = self._with_key(new)
+            self._stored[new.id] = self._with_key(self._with_parents(new))
             self._ids.append(new.id)
+
+    def _with_parents(self, new: New) -> New:
+        """Have a job wait for those that stand for its parents."""
+        if not self._instead or not new.model.after:
+            return new
+        after = standing_in(new.model.after, self._instead)
+        if after == tuple(new.model.after):
+            return new
+        model = replace(new.model, after=after)
+        return New(with_parents(new.row, model), model)
 
     # -- unique keys --------------------------------------------------------------------
 
@@ -140,6 +154,7 @@ class Arrival:
             return True
         if how == OnDuplicate.DEBOUNCE:
             self._debounce(new, key, holder)
+        self._instead[new.id] = holder.id
         self._ids.append(holder.id)
         self._existing.append(holder.id)
         return True
