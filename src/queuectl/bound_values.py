@@ -71,7 +71,8 @@ def _cores(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(wanted)
     try:
-        cores = float(value)
+        # Python reads digits of other scripts as well.
+        cores = float(value) if str(value).isascii() else -1.0
     except ValueError:
         raise ValueError(wanted) from None
     if not LEAST_CORES <= cores <= MOST_CORES:
@@ -94,7 +95,7 @@ def _time(value: object) -> int:
 def _whole(low: int, high: int) -> Callable[[object], int]:
     def read(value: object) -> int:
         try:
-            number = int(value) if isinstance(value, str) else value
+            number = int(value) if isinstance(value, str) and value.isascii() else value
         except ValueError:
             number = None
         if isinstance(number, bool) or not isinstance(number, int) or not low <= number <= high:

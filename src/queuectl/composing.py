@@ -239,7 +239,7 @@ def store_named(
     ]
     found = planned(queue, entries)
     batch = queue.enqueue_many(found.requests, **fields)
-    return Stored(batch=batch, names=found.names)
+    return Stored(batch=batch, names=found.named(batch.ids))
 
 
 def _placed(

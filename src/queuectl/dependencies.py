@@ -6,7 +6,7 @@ Pure: a parent has ended, and its child is told. No clock, no store.
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 
-from queuectl.errors import shown
+from queuectl.errors import BadJobError, shown
 from queuectl.job import State
 
 
@@ -152,6 +152,23 @@ def read_parent(text: str) -> tuple[str, Wanted]:
     if colon and id and wanted in _WANTED:
         return id, Wanted(wanted)
     return text, Wanted.OK
+
+
+def standing_in(after: Sequence[str], instead: Mapping[str, str]) -> tuple[str, ...]:
+    """Name parents anew, some of which others stand for; none can have to end in two ways."""
+    found: dict[str, Wanted] = {}
+    for id, wanted in map(read_parent, after):
+        parent = instead.get(id, id)
+        known = found.setdefault(parent, wanted)
+        if wanted not in (known, Wanted.ANY):
+            if known != Wanted.ANY:
+                raise BadJobError(
+                    f"Several parents of one job have the same unique key, which job {parent} has:"
+                    " it can't end in two ways; give each a key of its own.",
+                    field="after",
+                )
+            found[parent] = wanted
+    return tuple(parent_text(parent, wanted) for parent, wanted in found.items())
 
 
 def on_done_key(group: str) -> str:

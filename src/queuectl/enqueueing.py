@@ -10,8 +10,14 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from queuectl.bound_values import laid_over
-from queuectl.errors import BadJobError, UsageError
-from queuectl.facts import Batch, Progress, QueueInfo
+from queuectl.errors import (
+    BadJobError,
+    DuplicateError,
+    NotFoundError,
+    QueueFullError,
+    UsageError,
+)
+from queuectl.facts import Batch, Progress, QueueInfo, batch_of
 from queuectl.fields import REQUESTED
 from queuectl.job import DEFAULT_QUEUE, Job, NewJob, OneOfMany, distinct
 from queuectl.place import Place
@@ -50,6 +56,8 @@ MOST_MODELS = 1_000
 TRACES = "opentelemetry.trace"
 """The module that an application which makes spans has imported."""
 _RAISED = {f.name: f.at_least for f in REQUESTED if f.at_least}
+_OF_ONE = (BadJobError, DuplicateError, NotFoundError, QueueFullError)
+"""What is wrong with one job; others can be stored all the same."""
 _NOTHING: Values = {}
 """What a request says that is no more than a command."""
 
@@ -407,29 +415,46 @@ class Enqueuer:
         *,
         skip_duplicates: bool,
     ) -> Batch:
-        ids: list[str] = []
-        duplicates: list[str] = []
-        existing: list[str] = []
-        dropped: list[str] = []
-        refused: list[str] = []
+        done: list[Batch] = []
+        count = 0
+        # A job of one batch may be asked to wait for one of another, for which a third stands.
+        instead: dict[str, str] = {}
         for jobs in parts:
-            batch = self._store.jobs.enqueue(
-                jobs, now=self._store.clock.now(), skip_duplicates=skip_duplicates
-            )
-            ids += batch.ids
-            duplicates += batch.duplicates
-            existing += batch.existing
-            dropped += batch.dropped
-            refused += batch.refused
+            jobs = _naming(jobs, instead)
+            batch = self._store_good(jobs) if skip_duplicates else self._store_some(jobs)
+            instead |= _stand_ins(jobs, batch)
+            done.append(batch)
+            count += batch.requests
             if progress is not None:
-                progress(len(ids) + len(duplicates) + len(refused), total)
-        return Batch(
-            ids=tuple(ids),
-            duplicates=tuple(duplicates),
-            existing=tuple(existing),
-            dropped=tuple(dropped),
-            refused=tuple(refused),
-        )
+                progress(count, total)
+        return batch_of(done)
+
+    def _store_some(self, jobs: Sequence[OneOfMany], *, skip_duplicates: bool = False) -> Batch:
+        now = self._store.clock.now()
+        return self._store.jobs.enqueue(jobs, now=now, skip_duplicates=skip_duplicates)
+
+    def _store_good(self, jobs: Sequence[OneOfMany]) -> Batch:
+        """Store those of some jobs that can be, and say of each other one why it can't."""
+        done: list[Batch] = []
+        at, size = 0, len(jobs)
+        instead: dict[str, str] = {}
+        while some := _naming(jobs[at : at + size], instead):
+            try:
+                # What is refused is undone, and nothing else.
+                batch = self._store.transact(partial(self._store_some, some, skip_duplicates=True))
+            except _OF_ONE as error:
+                if len(some) > 1:
+                    # Which of them it is shows when they are stored one by one; and when that goes
+                    # well, more and more at once.
+                    size = 1
+                    continue
+                batch = Batch(ids=(), refused=(error.alone,), refused_at=(0,))
+            else:
+                size *= 2
+                instead |= _stand_ins(some, batch)
+            done.append(batch)
+            at += len(some)
+        return batch_of(done)
 
     def _defaults(self) -> Defaults:
         """What the settings say for new jobs; what others have changed counts a moment later."""
@@ -463,6 +488,30 @@ def _order(jobs: Sequence[OneOfMany]) -> list[int] | None:
             raise BadJobError(f"Job {jobs[at][0]} can't wait for itself.", field="after")
     order = in_order(links, lambda at: str(jobs[at][0]))
     return None if order == list(range(len(order))) else order
+
+
+def _stand_ins(jobs: Sequence[OneOfMany], batch: Batch) -> dict[str, str]:
+    """Return which jobs stand for requests, by the ids of these: they have their unique keys."""
+    if not batch.existing or len(batch.ids) < len(jobs):
+        return {}
+    asked = map(itemgetter(0), jobs)
+    return {
+        id: there for id, there in zip(asked, batch.ids, strict=True) if id not in (None, there)
+    }
+
+
+def _naming(jobs: Sequence[OneOfMany], instead: Mapping[str, str]) -> Sequence[OneOfMany]:
+    """Have jobs wait for those that stand for their parents."""
+    if not instead:
+        return jobs
+    from queuectl.dependencies import standing_in
+
+    named: list[OneOfMany] = []
+    for id, command, argv, own, model in jobs:
+        if model.after and (after := standing_in(model.after, instead)) != tuple(model.after):
+            model = replace(model, after=after)
+        named.append((id, command, argv, own, model))
+    return named
 
 
 def _as_given(batch: Batch, order: Sequence[int]) -> Batch:

@@ -124,6 +124,11 @@ class QueuectlError(Exception):
         self.field = field
 
     @property
+    def alone(self) -> str:
+        """The sentence about one of many requests, others of which may have been stored."""
+        return str(self).replace("; nothing was enqueued", "")
+
+    @property
     def advised(self) -> str:
         """The sentence for somebody at a command line."""
         return f"{str(self).rstrip('.')}; {self.advice}" if self.advice else str(self)

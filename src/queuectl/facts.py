@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from queuectl.job import WAITING, Job, State, moment
@@ -383,17 +384,28 @@ class Batch:
     the same requests took their place."""
     refused: tuple[str, ...] = ()
     """Why other requests were passed over: a sentence each."""
+    refused_at: tuple[int, ...] = ()
+    """Which these are: how many requests came before each."""
+
+    @property
+    def requests(self) -> int:
+        """How many requests it is about."""
+        return len(self.ids) + len(self.duplicates) + len(self.refused)
 
 
 def batch_of(parts: Iterable[Batch]) -> Batch:
     """Return what became of requests that were stored part by part."""
     known = [*parts]
+    firsts = accumulate((part.requests for part in known), initial=0)
     return Batch(
         ids=tuple(id for part in known for id in part.ids),
         duplicates=tuple(id for part in known for id in part.duplicates),
         existing=tuple(id for part in known for id in part.existing),
         dropped=tuple(id for part in known for id in part.dropped),
         refused=tuple(text for part in known for text in part.refused),
+        refused_at=tuple(
+            first + at for first, part in zip(firsts, known, strict=False) for at in part.refused_at
+        ),
     )
 
 

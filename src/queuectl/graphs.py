@@ -39,6 +39,14 @@ class Plan:
     outside: Mapping[str, str]
     """Ids of other jobs that some wait for, and where the first of them was written down."""
 
+    def named(self, ids: Sequence[str]) -> dict[str, str]:
+        """Return the jobs by their names, where others may stand for them: those of the requests.
+
+        These have the same unique keys.
+        """
+        instead = {one["id"]: id for one, id in zip(self.requests, ids, strict=False)}
+        return {name: instead.get(id, id) for name, id in self.names.items()}
+
 
 TEMPLATES = ("x-", ".")
 """How names begin under which a file keeps what its jobs take over, and no job."""

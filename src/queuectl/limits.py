@@ -126,7 +126,8 @@ def parse_rate(text: object) -> Rate:
     )
     count, slash, rest = str(text)[:100].partition("/")
     span, colon, most = rest.partition(":")
-    if not slash or not count.strip().isdecimal() or (colon and not most.strip().isdecimal()):
+    numbers = [count.strip(), most.strip() if colon else "1"]
+    if not slash or not all(one.isascii() and one.isdecimal() for one in numbers):
         raise wrong
     span = span.strip()
     try:

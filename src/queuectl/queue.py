@@ -367,8 +367,9 @@ class Queue:
         Keywords are fields that hold for all. What a job says itself wins, but tags add up and
         variables merge. Many jobs made of one request are what `queuectl.expand` returns.
 
-        With `keep_going` they are stored in large batches, ids already taken are skipped, and what
-        was stored before one that is wrong stays stored. Without it, at most 250,000 jobs can be
+        With `keep_going` they are stored in large batches, ids already taken are skipped, those
+        that the queue can't take are refused one by one (`refused`, `refused_at`), and what was
+        stored before one that can't be read stays stored. Without it, at most 250,000 jobs can be
         stored at once. With a `connection`, they are part of its transaction, as in `enqueue`.
         """
         return self._enqueuer.take_all(

@@ -178,7 +178,7 @@ def _as_said(word: str, read: Mapping[str, Any]) -> Any:
 
 def _whole(word: str, value: object, most: int = MOST) -> int:
     number = value
-    if isinstance(value, str) and value.strip().isdecimal():
+    if isinstance(value, str) and value.isascii() and value.strip().isdecimal():
         number = int(value[:20])
     if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= most:
         raise UsageError(f"{word} must be a whole number from 1 to {most:,}, not {shown(value)}.")

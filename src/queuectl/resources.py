@@ -31,10 +31,10 @@ SIZES = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,62}")
-_AMOUNT = re.compile(r"(\d{1,16})(?:\.(\d{1,3}))?(?:([kmgt])i?b?)?", re.IGNORECASE)
+_AMOUNT = re.compile(r"(\d{1,16})(?:\.(\d{1,3}))?(?:([kmgt])i?b?)?", re.IGNORECASE | re.ASCII)
 BETWEEN = r",(?![^\[]*\])"
 """A comma between resources; those in a list of devices are others."""
-_PLACES = re.compile(r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*")
+_PLACES = re.compile(r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*", re.ASCII)
 
 Devices = Mapping[str, tuple[int, ...]]
 """Which devices of each pool a run has."""

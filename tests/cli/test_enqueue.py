@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -275,6 +276,44 @@ def test_keep_going_stores_the_good_lines(cli: Cli) -> None:
     assert [job.command for job in cli.queue.list()] == ["y", "x", "first"]
     plain = cli.run("enqueue", "--file", "-", "--keep-going", input=text)
     assert plain.stdout == "Enqueued 1 job; 4 lines could not be.\n"
+
+
+def test_keep_going_passes_over_what_the_queue_refuses(cli: Cli) -> None:
+    cli.add("first", "--id", "held", "--unique", "k")
+    cli.queue.limits.set("small", max_waiting=2)
+    asked: list[dict[str, Any]] = [
+        {"id": "a"},
+        {"id": "lost", "after": ["nix"]},
+        {"id": "b", "after": ["a"]},
+        {"id": "c", "queue": "small"},
+        {"id": "twice", "unique": "k", "on_duplicate": "reject"},
+        {"id": "d", "queue": "small"},
+        {"id": "e", "queue": "small"},
+        {"id": "f"},
+        {"id": "behind", "after": ["lost"]},
+        {"id": "g"},
+    ]
+    text = "\n".join(json.dumps({"command": "true", **one}) for one in asked)
+    result = cli.run("enqueue", "--file", "-", "--keep-going", "--json", input=text)
+    assert (result.code, result.json["enqueued"]) == (1, 6)
+    assert result.json["ids"] == list("abcdfg")
+    assert result.json["errors"] == [
+        {"line": 2, "error": "stdin, line 2: There is no job 'nix' for lost to wait for."},
+        {"line": 5, "error": "stdin, line 5: Job held has the unique key 'k', and waits."},
+        {"line": 7, "error": "stdin, line 7: Queue small is full."},
+        {"line": 9, "error": "stdin, line 9: There is no job 'lost' for behind to wait for."},
+    ]
+    assert "nothing was enqueued" not in result.stderr
+    assert [job.id for job in cli.queue.list()] == [*"gfdcba", "held"]
+
+
+def test_keep_going_follows_with_many_that_are_refused(cli: Cli) -> None:
+    cli.queue.limits.set("small", max_waiting=150)
+    lines = "true\n" * 400
+    how = ("--lines", "-", "--keep-going", "--queue", "small", "--json")
+    result = cli.run("enqueue", *how, input=lines)
+    assert (result.code, result.json["enqueued"]) == (1, 150)
+    assert [one["line"] for one in result.json["errors"]] == [*range(151, 401)]
 
 
 def test_an_empty_file_is_no_error(cli: Cli) -> None:

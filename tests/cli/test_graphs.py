@@ -615,3 +615,21 @@ def test_a_running_job_adds_children_of_its_own(cli: Cli) -> None:
     cli.ok("worker", "start", "--drain")
     assert states(cli) == {"parent": "completed", "child": "completed"}
     assert (cli.folder / "made").exists()
+
+
+def test_a_graph_with_a_unique_job_is_stored_again(cli: Cli) -> None:
+    lines = (
+        '{"name": "fetch", "command": "x", "unique": "nightly"}\n'
+        '{"name": "report", "command": "y", "after": "fetch"}\n'
+    )
+    first = cli.ok("enqueue", "--graph", "-", "--json", input=lines).json
+    again = cli.ok("enqueue", "--graph", "-", "--json", input=lines).json
+    assert (first["enqueued"], again["enqueued"]) == (2, 1)
+    assert again["existing"] == [first["names"]["fetch"]] == [again["names"]["fetch"]]
+    assert cli.queue.get(again["names"]["report"]).after == (first["names"]["fetch"],)
+    told = cli.ok("enqueue", "--graph", "-", input=lines).lines
+    assert told[0].startswith("Enqueued 1 job in group ")
+    assert told[0].endswith("; 1 was there already (unique).")
+    assert told[1] == f"fetch: {first['names']['fetch']}"
+    stored = cli.queue.enqueue_graph([json.loads(line) for line in lines.splitlines()])
+    assert stored.names["fetch"] == first["names"]["fetch"]

@@ -157,6 +157,7 @@ HOT = [
     "RUNNING_OF",
     "LONGEST_WAITING",
     "OF_SAME_KEYS",
+    "COUNT_SAME_KEYS",
     "JOBS_NAMED",
     "DROP_INPUT",
     "READY_UNLOCKED",

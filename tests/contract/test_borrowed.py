@@ -186,6 +186,10 @@ class TestEnqueue:
         assert queue.enqueue("echo hi", id="mine").id == "mine"
 
 
+ADRIFT: dict[str, list[str]] = {"a": [], "b": ["nix"], "c": ["a"]}
+"""For whom jobs wait, one of them for a job that there isn't."""
+
+
 class TestEnqueueMany:
     def test_all_of_them_or_none(self, queue: Queue, store: Store, app: Application) -> None:
         many = [{"command": "x", "id": f"job-{n}"} for n in range(50)]
@@ -215,6 +219,16 @@ class TestEnqueueMany:
         )
         app.commit()
         assert (batch.ids, batch.duplicates) == (("b",), ("a",))
+
+    def test_those_that_are_refused_are_passed_over(self, queue: Queue, app: Application) -> None:
+        batch = queue.enqueue_many(
+            [{"id": id, "command": "x", "after": after} for id, after in ADRIFT.items()],
+            keep_going=True,
+            connection=app.connection,
+        )
+        app.commit()
+        assert (batch.ids, batch.refused_at) == (("a", "c"), (1,))
+        assert [job.id for job in queue.list()] == ["c", "a"]
 
 
 class TestWhatCanBeBorrowed:

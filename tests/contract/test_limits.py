@@ -457,6 +457,58 @@ class TestWhenFull:
         assert where(store, "a", "b", "c") == "pr ca pe"
         assert the(store, "a").cancel_reason == "Queue default was full, and b took its place"
 
+    def test_all_that_wait_are_cancelled_however_many(self, store: Store) -> None:
+        limit(store, max_waiting=1_200, when_full=WhenFull.CANCEL_RUNNING)
+        many = [NewJob(id=f"{n}", command="true", is_limited=True) for n in range(1_200)]
+        store.jobs.enqueue(many, now=NOW)
+        add(store, "new", is_limited=True)
+        assert {count.state: count.jobs for count in store.jobs.counts()} == {
+            State.CANCELLED: 1_200,
+            State.PENDING: 1,
+        }
+
+    def test_also_those_that_wait_for_a_retry(self, store: Store) -> None:
+        limit(store, max_waiting=2, when_full=WhenFull.CANCEL_RUNNING)
+        fill(store, "a b", is_limited=True, max_retries=1, retry_delay=MINUTE)
+        [job] = take(store, 1)
+        finish(store, [ended(job, Exited(1))])
+        assert where(store, "a", "b") == "fa pe"
+        add(store, "c", is_limited=True)
+        assert where(store, "a", "b", "c") == "ca ca pe"
+
+    def test_those_go_that_have_waited_longest_however_many_come(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("queuectl.store.crowding.AT_ONCE", 2)
+        limit(store, max_waiting=5, when_full=WhenFull.REPLACE_WAITING)
+        fill(store, "a b c d e", is_limited=True)
+        come = [NewJob(id=id, command="true", is_limited=True) for id in "vwxyz"]
+        assert store.jobs.enqueue(come[:4], now=NOW).dropped == ()
+        assert where(store, *"abcde", *"vwxy") == "ca ca ca ca pe pe pe pe pe"
+        assert store.jobs.enqueue(come[4:], now=NOW).dropped == ()
+        more = [NewJob(id=f"{n}", command="true", is_limited=True) for n in range(7)]
+        assert store.jobs.enqueue(more, now=NOW).dropped == ("0", "1")
+
+    def test_more_of_a_key_than_are_looked_at_in_one_step(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("queuectl.store.crowding.AT_ONCE", 2)
+        limit(store, key_limit=5, when_full=WhenFull.REPLACE_WAITING)
+        fill(store, "a b c d e", keys=("k",))
+        add(store, "other", keys=("l",))
+        fill(store, "x y", keys=("k",))
+        assert where(store, *"abcde", "other", *"xy") == "ca ca pe pe pe pe pe pe"
+
+    def test_who_went_for_the_queue_is_not_counted_for_its_key(self, store: Store) -> None:
+        limit(store, limit=3, key_limits={"k": 2}, when_full=WhenFull.REPLACE_WAITING)
+        fill(store, "a b", keys=("k",))
+        add(store, "c", is_limited=True)
+        come = [("d", ()), ("e", ("k",)), ("f", ("k",))]
+        news = [NewJob(id=id, command="true", keys=keys, is_limited=True) for id, keys in come]
+        store.jobs.enqueue(news, now=NOW)
+        # For d, a went; for e there is room by then; f takes the place of b.
+        assert where(store, *"abcdef") == "ca ca pe pe pe pe"
+
     def test_a_tick_that_is_refused_is_skipped(self, store: Store) -> None:
         limit(store, key_limit=1, when_full=WhenFull.REJECT)
         add(store, "a", keys=("k",))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from queuectl.errors import DuplicateError, StateError
+from queuectl.errors import BadJobError, DuplicateError, QueueFullError, StateError
 from queuectl.facts import Batch
 from queuectl.filter import Filter
 from queuectl.job import Exited, Job, NewJob, State, handler_of
@@ -168,6 +168,54 @@ class TestReject:
         batch = ask(store, "b", on_duplicate=REJECT, skip=True)
         assert (batch.ids, len(batch.refused)) == ((), 1)
 
+    def test_which_are_passed_over(self, store: Store) -> None:
+        ask(store, "a", "b")
+        ids: dict[str, Any] = {"c": {"unique": "l"}, "d": {}, "e": {"unique": "m"}, "f": {}}
+        news = [
+            NewJob(**{"id": id, "command": id, "unique": "k", "on_duplicate": REJECT, **one})
+            for id, one in ids.items()
+        ]
+        batch = store.jobs.enqueue(news, now=NOW, skip_duplicates=True)
+        assert (batch.ids, batch.refused_at) == (("c", "e"), (1, 3))
+        assert batch.refused == ("Job a has the unique key 'k', and waits.",) * 2
+
+
+class TestParents:
+    def test_who_has_the_key_is_waited_for(self, store: Store) -> None:
+        ask(store, "there")
+        news = [
+            NewJob(id="a", command="a", unique="k"),
+            NewJob(id="b", command="b", after=("a:any", "c")),
+        ]
+        add(store, "c")
+        batch = store.jobs.enqueue(news, now=NOW)
+        assert batch == Batch(ids=("there", "b"), existing=("there",))
+        job = the(store, "b")
+        assert (job.state, job.after) == (State.BLOCKED, ("there:any", "c"))
+        assert {edge.parent_id for edge in store.jobs.parents([job])} == {"there", "c"}
+        for one in take(store, 2):
+            end(store, one)
+        assert the(store, "b").state == State.PENDING
+
+    def test_once_though_several_name_it(self, store: Store) -> None:
+        ask(store, "there")
+        two = [NewJob(id=id, command=id, unique="k") for id in "ab"]
+        child = NewJob(id="c", command="c", after=("a:any", "b"))
+        store.jobs.enqueue([*two, child], now=NOW)
+        assert the(store, "c").after == ("there",)
+        child = NewJob(id="d", command="d", after=("a:fail", "b"))
+        with pytest.raises(BadJobError, match="have the same unique key, which job there has"):
+            store.jobs.enqueue([*two, child], now=NOW)
+
+    def test_one_that_was_debounced(self, store: Store) -> None:
+        ask(store, "there")
+        news = [
+            NewJob(id="a", command="a", unique="k", on_duplicate=DEBOUNCE),
+            NewJob(id="b", command="b", after=("a",)),
+        ]
+        store.jobs.enqueue(news, now=NOW)
+        assert the(store, "b").after == ("there",)
+
 
 class TestReplace:
     def test_one_that_waits_is_cancelled(self, store: Store) -> None:
@@ -207,6 +255,68 @@ class TestReplace:
         assert batch.dropped == ("b",)
         assert the(store, "a").state == State.PENDING
         assert ask(store, "c").existing == ("a",)
+
+    @pytest.mark.needs("transactions")
+    @pytest.mark.parametrize("how", [WhenFull.DROP_NEWEST, WhenFull.REJECT])
+    def test_one_that_is_not_let_in_leaves_who_runs_alone(
+        self, store: Store, how: WhenFull
+    ) -> None:
+        store.settings.set_limits("default", lambda _: Limits(limit=1, when_full=how))
+        ask(store, "a", is_limited=True)
+        (job,) = take(store, 1)
+        if how == WhenFull.REJECT:
+            with pytest.raises(QueueFullError):
+                ask(store, "b", is_limited=True, on_duplicate=REPLACE)
+        else:
+            assert ask(store, "b", is_limited=True, on_duplicate=REPLACE).dropped == ("b",)
+        assert the(store, "a").cancel_reason is None
+        assert ask(store, "c", is_limited=True).existing == ("a",)
+        end(store, job)
+        assert the(store, "a").state == State.COMPLETED
+
+    @pytest.mark.needs("transactions")
+    def test_one_that_is_not_let_in_leaves_who_waits_alone(self, store: Store) -> None:
+        add(store, "other", is_limited=True)
+        add(store, "more", is_limited=True)
+        ask(store, "a", is_limited=True)
+        full = Limits(max_waiting=2, when_full=WhenFull.DROP_NEWEST)
+        store.settings.set_limits("default", lambda _: full)
+        # Of three that wait, two may: the place of one of them is none.
+        assert ask(store, "b", is_limited=True, on_duplicate=REPLACE).dropped == ("b",)
+        assert the(store, "a").state == State.PENDING
+        assert ask(store, "c", is_limited=True).existing == ("a",)
+
+    @pytest.mark.needs("transactions")
+    def test_several_that_are_not_let_in_leave_it_alone(self, store: Store) -> None:
+        full = Limits(limit=1, when_full=WhenFull.DROP_NEWEST)
+        store.settings.set_limits("default", lambda _: full)
+        ask(store, "a", is_limited=True)
+        take(store, 1)
+        batch = ask(store, "b", "c", is_limited=True, on_duplicate=REPLACE)
+        assert batch.dropped == ("b", "c")
+        assert the(store, "a").cancel_reason is None
+        assert ask(store, "d", is_limited=True).existing == ("a",)
+
+    @pytest.mark.needs("transactions")
+    def test_one_takes_the_room_of_one_that_came_with_it(self, store: Store) -> None:
+        store.settings.set_limits("default", lambda _: Limits(max_waiting=1))
+        batch = ask(store, "a", "b", is_limited=True, on_duplicate=REPLACE)
+        assert (batch.ids, batch.dropped) == (("a", "b"), ("a",))
+        assert ids(take(store, 2)) == ["b"]
+
+    @pytest.mark.needs("transactions")
+    def test_one_that_is_let_in_replaces_who_was_there_before_one_that_was_not(
+        self, store: Store
+    ) -> None:
+        full = Limits(max_waiting=1, when_full=WhenFull.DROP_NEWEST)
+        store.settings.set_limits("full", lambda _: full)
+        add(store, "there", queue="full", is_limited=True)
+        ask(store, "a")
+        how: dict[str, Any] = {"command": "x", "unique": "k", "on_duplicate": REPLACE}
+        news = [NewJob(id="b", queue="full", is_limited=True, **how), NewJob(id="c", **how)]
+        assert store.jobs.enqueue(news, now=NOW).dropped == ("b",)
+        assert the(store, "a").reason == "c took its place and its unique key 'k'"
+        assert ask(store, "d").existing == ("c",)
 
 
 class TestDebounce:

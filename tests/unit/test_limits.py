@@ -46,7 +46,21 @@ class TestRate:
 
     @pytest.mark.parametrize(
         "text",
-        ["", "5", "/1s", "5/", "0/1s", "-1/1s", "5/0s", "5/1s:0", "5/1s:x", "1.5/1s", "9" * 200],
+        [
+            "",
+            "5",
+            "/1s",
+            "5/",
+            "0/1s",
+            "-1/1s",
+            "5/0s",
+            "5/1s:0",
+            "5/1s:x",
+            "1.5/1s",
+            "9" * 200,
+            "\N{FULLWIDTH DIGIT ONE}/1s",
+            "5/1s:\N{FULLWIDTH DIGIT ONE}",
+        ],
     )
     def test_anything_else_is_one_sentence(self, text: str) -> None:
         with pytest.raises(UsageError) as caught:

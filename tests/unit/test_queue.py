@@ -163,6 +163,26 @@ def test_fields_that_cannot_hold_for_many(queue: Queue) -> None:
 
 
 @pytest.mark.parametrize("keep_going", [False, True])
+def test_who_has_a_key_is_waited_for_from_batch_to_batch(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch, keep_going: bool
+) -> None:
+    monkeypatch.setattr("queuectl.enqueueing.BATCH", 2)
+    queue.enqueue("true", id="there", unique="k")
+    many: list[dict[str, Any]] = [
+        {"id": "a", "command": "true", "unique": "k"},
+        {"id": "b", "command": "true"},
+        {"id": "c", "command": "true", "after": ["a", "b"]},
+        *([{"id": "d", "command": "true", "after": ["nix"]}] if keep_going else []),
+        {"id": "e", "command": "true", "after": ["a"]},
+    ]
+    batch = queue.enqueue_many(many, keep_going=keep_going)
+    assert batch.ids == ("there", "b", "c", "e")
+    assert batch.refused_at == ((3,) if keep_going else ())
+    assert queue.get("c").after == ("there", "b")
+    assert queue.get("e").after == ("there",)
+
+
+@pytest.mark.parametrize("keep_going", [False, True])
 def test_a_delay_counts_from_when_a_job_is_stored_however_long_the_reading_took(
     queue: Queue, keep_going: bool
 ) -> None:

@@ -122,6 +122,7 @@ def test_each_change_is_an_event(queue: Queue) -> None:
         ({"limit": 1_000_001}, "limit must be a whole number from 1 to 1,000,000"),
         ({"limit": 2.5}, "limit must be a whole number"),
         ({"limit": "many"}, "limit must be a whole number"),
+        ({"limit": "\N{FULLWIDTH DIGIT ONE}"}, "limit must be a whole number"),
         ({"key_limit": "²"}, "key_limit must be a whole number"),
         ({"max_waiting": 0}, "max_waiting must be a whole number from 1"),
         ({"rates": ["fast"]}, "A rate is a number of jobs and a time, such as 100/1m or 5/1s"),

@@ -45,7 +45,23 @@ class TestAmounts:
         assert read_amount("disk", text) == many
 
     @pytest.mark.parametrize(
-        "text", ["", "x", "-1", "1.0005", "1e3", "8Q", "1 2", "nan", "9" * 17, ".5", "9999999T"]
+        "text",
+        [
+            "",
+            "x",
+            "-1",
+            "1.0005",
+            "1e3",
+            "8Q",
+            "1 2",
+            "nan",
+            "9" * 17,
+            ".5",
+            "9999999T",
+            "\N{FULLWIDTH DIGIT ONE}",
+            "1.\N{ARABIC-INDIC DIGIT FIVE}",
+            "8\N{KELVIN SIGN}",
+        ],
     )
     def test_others_are_refused(self, text: str) -> None:
         with pytest.raises(AmountError, match=r"^disk="):
@@ -161,6 +177,7 @@ class TestResources:
         [
             ("gpu=[a]", "devices are listed"),
             ("gpu=[0", "devices are listed"),
+            ("gpu=[0,\N{FULLWIDTH DIGIT ONE}]", "devices are listed"),
             ("gpu=1.5", "whole devices"),
             ("gpu=2000", "1024 at most"),
             ("gpu=[0-5000]", "1024 at most"),

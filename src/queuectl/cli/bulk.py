@@ -1,7 +1,7 @@
 """Takes the jobs of a file into the queue: all of them, or with `keep_going` all that are good."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 from time import time
 from typing import Any
 
@@ -36,6 +36,8 @@ class Bulk:
         self._lines: dict[str, int] = {}
         """Ids that the file gives, and the line of each."""
         self._bad: list[dict[str, Any]] = []
+        self._numbers: list[int] = []
+        """The lines of the jobs that were read and aren't stored yet."""
         self._now: Callable[[], int] = lambda: int(time() * 1000)
         self._jobs = self._read()
         self._first: tuple[int, dict[str, Any]] | None = None
@@ -94,9 +96,7 @@ class Bulk:
                 duplicates += batch.duplicates
                 existing += batch.existing
                 dropped += batch.dropped
-                for why in batch.refused:
-                    complain(why)
-                    self._bad.append({"error": why})
+                self._note_refused(batch)
                 bar(len(ids) + len(duplicates) + self.refused, self._feed.count)
             if self._last is not None and ids:
                 queue.enqueue_many([self._last])
@@ -108,6 +108,14 @@ class Bulk:
             existing=tuple(existing),
             dropped=tuple(dropped),
         )
+
+    def _note_refused(self, batch: Batch) -> None:
+        """Report which of the jobs that were read last couldn't be stored."""
+        # A server that is older doesn't say which.
+        for why, at in zip_longest(batch.refused, batch.refused_at):
+            number = None if at is None else self._numbers[at]
+            self._note(number, why if number is None else f"{self._feed.place(number)}: {why}")
+        self._numbers.clear()
 
     def _part(self, jobs: Iterator[Values]) -> list[Values]:
         with raised():  # a pipe may be silent for long
@@ -140,6 +148,8 @@ class Bulk:
                     raise
                 self._note(number, error.advised)
                 continue
+            if self._keep_going:
+                self._numbers.append(number)
             yield job
 
     def _request(self, number: int, fields: dict[str, Any]) -> Values:
@@ -157,12 +167,19 @@ class Bulk:
                 )
         return job
 
-    def _note(self, number: int, why: str) -> None:
+    def _note(self, number: int | None, why: str) -> None:
         complain(why)
-        self._bad.append({self._feed.unit: number, "error": why})
+        where = {} if number is None else {self._feed.unit: number}
+        self._bad.append({**where, "error": why})
 
     def _taken(self, id: str, number: int) -> str:
         return f"{self._feed.place(number)}: the id {id!r} is taken; see queuectl show."
+
+
+def told_existing(batch: Batch) -> str:
+    """Say for how many requests jobs were there already."""
+    many = len(batch.existing)
+    return f"; {many:,} {'was' if many == 1 else 'were'} there already (unique)" if many else ""
 
 
 def tell(
@@ -192,9 +209,7 @@ def tell(
     else:
         told = f"Enqueued {plural(len(batch.ids) - len(batch.existing), 'job')}"
         told += "" if group is None or not batch.ids else f" in group {safe(group)}"
-        if batch.existing:
-            many = len(batch.existing)
-            told += f"; {many:,} {'was' if many == 1 else 'were'} there already (unique)"
+        told += told_existing(batch)
         if batch.dropped:
             told += f"; {len(batch.dropped):,} of them cancelled at once, see queuectl list"
         refused = f"; {plural(len(bad), unit)} could not be" if bad else ""

@@ -8,6 +8,7 @@ from itertools import count
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from queuectl.cli.bulk import told_existing
 from queuectl.cli.feed import Feed, open_feed, read_array
 from queuectl.cli.notes import again
 from queuectl.cli.options import open_queue
@@ -128,11 +129,11 @@ def tell(
     batch: Batch, found: Plan, group: str | None = None, *, quiet: bool, as_json: bool
 ) -> None:
     """Say what was stored."""
-    ids = {one["id"]: id for one, id in zip(found.requests, batch.ids, strict=False)}
-    names = {name: ids.get(id, id) for name, id in found.names.items()}
+    names = found.named(batch.ids)
+    new = len(batch.ids) - len(batch.existing)
     outlet.done = lambda: f"{plural(len(batch.ids), 'job')} stored"
     if as_json:
-        told = {"enqueued": len(batch.ids), "ids": list(batch.ids), "names": names, "errors": []}
+        told = {"enqueued": new, "ids": list(batch.ids), "names": names, "errors": []}
         there = {"existing": list(batch.existing), "dropped": list(batch.dropped), "group": group}
         write_json(told | {name: found for name, found in there.items() if found})
     elif quiet:
@@ -140,7 +141,7 @@ def tell(
             write(safe(id))
     else:
         where = "" if group is None else f" in group {safe(group)}"
-        write(f"Enqueued {plural(len(batch.ids), 'job')}{where}.")
+        write(f"Enqueued {plural(new, 'job')}{where}{told_existing(batch)}.")
         for name, id in names.items() if len(batch.ids) <= MOST_TOLD else ():
             write(safe(f"{name}: {id}"))
         if batch.ids:

@@ -22,7 +22,7 @@ from queuectl.errors import (
     StoreUnsettledError,
     UsageError,
 )
-from queuectl.facts import Batch, Node, Pause, QueueUse, RunProgress, Sleep
+from queuectl.facts import Batch, Node, Pause, QueueUse, RunProgress, Sleep, batch_of
 from queuectl.fields import Keywords
 from queuectl.filter import ANY_EVENT, EventFilter, Filter, Names
 from queuectl.job import Job, Named, Output, State, Usage
@@ -229,14 +229,14 @@ class RemoteQueue(Queue):
         progress: Callable[[int, int], None] | None,
         total: int,
     ) -> Batch:
-        whole = Batch(ids=())
+        done: list[Batch] = []
+        count = 0
         for part in _parts(given, BATCH):
-            batch = self._add_all(part, keep_going=True)
-            names = ("ids", "duplicates", "existing", "dropped", "refused")
-            whole = Batch(**{name: getattr(whole, name) + getattr(batch, name) for name in names})
+            done.append(self._add_all(part, keep_going=True))
+            count += done[-1].requests
             if progress is not None:
-                progress(len(whole.ids) + len(whole.duplicates) + len(whole.refused), total)
-        return whole
+                progress(count, total)
+        return batch_of(done)
 
     def _add_all(self, values: Sequence[Values], *, keep_going: bool) -> Batch:
         """Store jobs, whose ids are made here: so it can be told what came of a lost request."""

@@ -31,7 +31,7 @@ from queuectl.store.driver import Row
 from queuectl.store.rows import NewRow, asked_for, in_line, keys_in, with_vtimes
 
 if TYPE_CHECKING:
-    from queuectl.store.crowding import Displaced
+    from queuectl.store.crowding import Displaced, Succession
     from queuectl.store.stocking import Stocked
 
 ROUNDS = 6
@@ -317,27 +317,36 @@ class Limiting:
     # -- new jobs -----------------------------------------------------------------------
 
     def place_new(
-        self, rows: Sequence[NewRow], models: Sequence[NewJob]
+        self,
+        rows: Sequence[NewRow],
+        models: Sequence[NewJob],
+        succession: "Succession | None" = None,
     ) -> "tuple[Sequence[NewRow], list[Displaced]]":
-        """Give those of new jobs their places that have keys, or whose queues have limits."""
+        """Give those of new jobs their places that have keys, or whose queues have limits.
+
+        Who isn't let in is noted in the succession of those that replace others.
+        """
         shared = distinct(models)
         limited = {id(model) for model in shared if model.has_limits}
         if len(limited) == len(shared):
-            return self.place(rows)
+            return self.place(rows, succession)
         which = [id(model) in limited for model in models]
-        placed, displaced = self.place(list(compress(rows, which)))
+        placed, displaced = self.place(list(compress(rows, which)), succession)
         fresh = iter(placed)
         found = [next(fresh) if it else row for row, it in zip(rows, which, strict=True)]
         return found, displaced
 
-    def place(self, rows: Sequence[NewRow]) -> "tuple[list[NewRow], list[Displaced]]":
+    def place(
+        self, rows: Sequence[NewRow], succession: "Succession | None" = None
+    ) -> "tuple[list[NewRow], list[Displaced]]":
         """Give new jobs their places in the shares of their queues.
 
         And say which jobs, of these or of others, have to go for them, and why. A queue that takes
         no more is a `QueueFullError`.
         """
-        from queuectl.store.crowding import Crowding
+        from queuectl.store.crowding import Crowding, Succession
 
+        succession = succession or Succession()
         shares: dict[str, Shares] = {}
         crowds: dict[str, Crowding] = {}
         # Most often they share all of this.
@@ -353,8 +362,9 @@ class Limiting:
         for some, (queue, keys) in zip(alike, asked, strict=True):
             placed += with_vtimes(some, shares[queue].places(keys, len(some)))
             if queue in crowds:
-                for row in some:
-                    crowds[queue].add(row[0], keys)
+                for id, *_ in some:
+                    if not crowds[queue].add(id, keys, succession.before(id)):
+                        succession.dropped.add(id)
         for queue, share in shares.items():
             self._keep_shares(queue, before[queue], share.keys)
         return placed, [one for crowd in crowds.values() for one in crowd.displaced]

@@ -81,6 +81,7 @@ _WRITE: dict[str, Callable[[Any], Any]] = {
 """What goes into a column for a value of these kinds; for one that is empty, nothing does."""
 _WRITTEN = [(n, _WRITE[field.kind]) for n, field in enumerate(COPIED) if field.kind in _WRITE]
 _copied = attrgetter(*(field.name for field in COPIED))
+_AFTER = [field.name for field in COPIED].index("after")
 
 NewRow = tuple[str, str | None, str | None, str | None, int, Row]
 """The row of a new job: its own id, command, argv, parameters and vtime, and all other columns.
@@ -161,6 +162,11 @@ def with_vtimes(rows: Sequence[NewRow], vtimes: Iterable[int]) -> Iterable[NewRo
     """Give new jobs their places among those of their priority."""
     ids, commands, argvs, parameters, _, rests = zip(*rows, strict=True)
     return zip(ids, commands, argvs, parameters, vtimes, rests, strict=True)
+
+
+def with_parents(row: NewRow, model: NewJob) -> NewRow:
+    """Have a new job wait for the parents that its model names by now."""
+    return with_values(row, after=_asked(model)[_AFTER])
 
 
 def stored_job(row: NewRow, seq: int) -> Job:

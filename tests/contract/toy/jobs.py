@@ -7,7 +7,7 @@ from typing import Any
 
 from queuectl.action import current_action
 from queuectl.bound_values import laid_over
-from queuectl.dependencies import read_parent
+from queuectl.dependencies import read_parent, standing_in
 from queuectl.errors import (
     BadJobError,
     DuplicateError,
@@ -471,8 +471,12 @@ class _Arrival:
         self._replaced: dict[str, str] = {}
 
     def take(self, news: Sequence[NewJob], *, skip_duplicates: bool) -> Batch:
-        ids, duplicates, existing, refused = [], [], [], []
-        for new in news:
+        ids, duplicates, existing = [], [], []
+        refused: dict[int, str] = {}
+        instead: dict[str, str] = {}
+        for at, new in enumerate(news):
+            if instead and new.after:
+                new = replace(new, after=standing_in(new.after, instead))
             key, how = new.unique, new.on_duplicate or OnDuplicate.RETURN
             holder = None if key is None else self._memory.holder(key, self._now)
             if key is not None and holder is not None and how != OnDuplicate.REPLACE:
@@ -480,13 +484,14 @@ class _Arrival:
                 if how == OnDuplicate.REJECT or (how == OnDuplicate.DEBOUNCE and not waits):
                     only = "" if how == OnDuplicate.REJECT else "; only a job that waits can be"
                     only += " debounced" if only else ""
-                    told = f"{who_has(key, holder)}{only}; nothing was enqueued."
+                    told = f"{who_has(key, holder)}{only}"
                     if not skip_duplicates:
-                        raise DuplicateError(told)
-                    refused.append(told)
+                        raise DuplicateError(f"{told}; nothing was enqueued.")
+                    refused[at] = f"{told}."
                     continue
                 if how == OnDuplicate.DEBOUNCE:
                     self._debounce(key, holder, new)
+                instead[str(new.id)] = holder.id
                 ids.append(holder.id)
                 existing.append(holder.id)
                 continue
@@ -511,7 +516,8 @@ class _Arrival:
             duplicates=tuple(duplicates),
             existing=tuple(existing),
             dropped=tuple(id for id in self._replaced if id in self._new),
-            refused=tuple(refused),
+            refused=tuple(refused.values()),
+            refused_at=tuple(refused),
         )
 
     def _bounded(self, new: NewJob, since: int) -> int:

@@ -197,17 +197,22 @@ RUNNING_OF = """
 SELECT seq FROM {jobs} WHERE queue = :queue AND state = 'processing' ORDER BY seq
 """
 
-# How many wait in it or run, by the counters; those that have waited longest; and those that have
-# the same keys.
+# How many wait in it or run, by the counters; those that have waited longest, from a place on; and
+# those that have the same keys, and how many these are.
 IN_LINE = """
 SELECT coalesce(sum(jobs), 0) FROM {counts} WHERE queue = :queue AND state IN ('pending', 'failed')
 """
 LONGEST_WAITING = """
-SELECT seq FROM {jobs} WHERE queue = :queue AND state = 'pending' ORDER BY seq LIMIT :limit
+SELECT seq, "keys" FROM {jobs} WHERE queue = :queue AND state = :state AND seq > :after
+ORDER BY seq LIMIT :limit
 """
 OF_SAME_KEYS = """
-SELECT seq FROM {jobs} WHERE queue = :queue AND "keys" = :keys AND state = :state
+SELECT seq, "keys" FROM {jobs}
+WHERE queue = :queue AND "keys" = :keys AND state = :state AND seq > :after
 ORDER BY seq LIMIT :limit
+"""
+COUNT_SAME_KEYS = """
+SELECT count(*) FROM {jobs} WHERE queue = :queue AND "keys" = :keys AND state = :state
 """
 
 # Until when the rates of its keys are used.

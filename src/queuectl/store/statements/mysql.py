@@ -182,14 +182,19 @@ RUNNING_OF = """
 SELECT seq FROM {jobs} FORCE INDEX (jobs_held) WHERE held_by > '' AND queue = :queue ORDER BY seq
 """
 
-# Jobs of a queue that have the same keys, and those that have waited longest.
+# Jobs of a queue that have the same keys, how many these are, and those that have waited longest.
 OF_SAME_KEYS = """
-SELECT seq FROM {jobs} WHERE queue = :queue AND "keys" = :keys AND keyed = :state
+SELECT seq, "keys" FROM {jobs}
+WHERE queue = :queue AND "keys" = :keys AND keyed = :state AND seq > :after
 ORDER BY seq LIMIT :limit
 """
+COUNT_SAME_KEYS = """
+SELECT count(*) FROM {jobs} WHERE queue = :queue AND "keys" = :keys AND keyed = :state
+"""
 LONGEST_WAITING = """
-SELECT seq FROM {jobs}
-WHERE queue = :queue AND listed = 'pending' AND state = 'pending' ORDER BY seq LIMIT :limit
+SELECT seq, "keys" FROM {jobs}
+WHERE queue = :queue AND listed = :state AND state = :state AND seq > :after
+ORDER BY seq LIMIT :limit
 """
 
 # Park jobs under the keys that have no room for them.

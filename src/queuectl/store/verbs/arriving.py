@@ -7,6 +7,7 @@ the request then, who takes it; then their places in the line, and who has to go
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from queuectl.dependencies import standing_in
 from queuectl.errors import DuplicateError
 from queuectl.facts import Batch, Event
 from queuectl.host import whoami
@@ -14,12 +15,12 @@ from queuectl.job import FINISHED, Job, NewJob, State, distinct
 from queuectl.lifecycle import cancelled
 from queuectl.scope import reaches
 from queuectl.store.changed import Changed, Moves
-from queuectl.store.contract import Changes, Decide, Decision, Edit, EndRun
-from queuectl.store.crowding import Displaced
+from queuectl.store.contract import Changes, Decide, Decision, Edit, EndRun, chunks
+from queuectl.store.crowding import AT_ONCE, Displaced, Succession
 from queuectl.store.edges import Link
 from queuectl.store.idiom import Idiom
 from queuectl.store.naming import Names, told_of
-from queuectl.store.rows import NewRow, joined_by, stored_job, with_values
+from queuectl.store.rows import NewRow, joined_by, stored_job, with_parents, with_values
 from queuectl.uniqueness import Holding, OnDuplicate, latest_start, taken_by
 from queuectl.values import replace
 from queuectl.when import LATEST
@@ -71,24 +72,24 @@ class Arrival:
         self._stored: dict[str, New] = {}
         self._edited: dict[int, tuple[Job, New]] = {}
         """What becomes of jobs that are there, by their places."""
-        self._replaced: dict[str, tuple[Job, str, Holding, str]] = {}
-        """Whose keys new jobs take, by the ids of these: with what they had, and what is said."""
+        self._succession = Succession()
+        self._took: dict[str, list[str]] = {}
+        """Which new jobs take keys that others have, in their order."""
+        self._had: dict[str, Holding] = {}
+        """What those had of these keys, by their ids."""
         self._displaced: list[Displaced] = []
+        self._instead: dict[str, str] = {}
+        """Which jobs stand for requests that aren't stored as these have their keys, by their ids.
+        """
         self._ids: list[str] = []
         self._existing: list[str] = []
         self._duplicates: list[str] = []
-        self._refused: list[str] = []
+        self._refused: dict[int, str] = {}
+        """Why some aren't stored, by how many requests came before each."""
 
     def take(self, taken: set[str], *, skip_duplicates: bool) -> Batch:
         """Store what is to be stored; ids that are taken, and keys, are passed over or raise."""
         self._choose(taken, skip=skip_duplicates)
-        # Who leaves a queue makes room in it for who takes its place.
-        gone = [
-            Displaced(holder.seq, reason)
-            for id, (holder, _, _, reason) in self._replaced.items()
-            if self._makes_room(holder, self._stored[id])
-        ]
-        call_off(self._jobs, gone, self._now)
         self._insert(list(self._stored.values()))
         self._replace()
         self._names.write()
@@ -99,13 +100,14 @@ class Arrival:
             duplicates=tuple(self._duplicates),
             existing=tuple(self._existing),
             dropped=tuple(str(one.job) for one in self._displaced if one.job in self._stored),
-            refused=tuple(self._refused),
+            refused=tuple(self._refused.values()),
+            refused_at=tuple(self._refused),
         )
 
     def _choose(self, taken: set[str], *, skip: bool) -> None:
         """Find out which of them are stored."""
-        for new in self._news:
-            if self._is_settled(new, skip=skip):
+        for at, new in enumerate(self._news):
+            if self._is_settled(new, at, skip=skip):
                 continue
             if new.id in taken or new.id in self._stored:
                 if not skip:
@@ -114,13 +116,26 @@ class Arrival:
                     )
                 self._duplicates.append(new.id)
                 continue
-            self._stored[new.id] = self._with_key(new)
+            self._stored[new.id] = self._with_key(self._with_parents(new))
             self._ids.append(new.id)
+
+    def _with_parents(self, new: New) -> New:
+        """Have a job wait for those that stand for its parents."""
+        if not self._instead or not new.model.after:
+            return new
+        after = standing_in(new.model.after, self._instead)
+        if after == tuple(new.model.after):
+            return new
+        model = replace(new.model, after=after)
+        return New(with_parents(new.row, model), model)
 
     # -- unique keys --------------------------------------------------------------------
 
-    def _is_settled(self, new: New, *, skip: bool) -> bool:
-        """Do to a request what its key says, if another job has that; False to store it."""
+    def _is_settled(self, new: New, at: int, *, skip: bool) -> bool:
+        """Do to a request what its key says, if another job has that; False to store it.
+
+        It is the one that so many came before.
+        """
         key = new.model.unique
         holder = None if key is None else self._names.holder(key)
         if key is None or holder is None:
@@ -132,13 +147,14 @@ class Arrival:
         is_late = is_ours and how == OnDuplicate.DEBOUNCE and not _waits(holder)
         if not is_ours or how == OnDuplicate.REJECT or is_late:
             only = "; only a job that waits can be debounced" if is_late else ""
-            told = f"{told_of(key, holder)}{only}; nothing was enqueued."
+            error = DuplicateError(f"{told_of(key, holder)}{only}; nothing was enqueued.")
             if not skip:
-                raise DuplicateError(told)
-            self._refused.append(told)
+                raise error
+            self._refused[at] = error.alone
             return True
         if how == OnDuplicate.DEBOUNCE:
             self._debounce(new, key, holder)
+        self._instead[new.id] = holder.id
         self._ids.append(holder.id)
         self._existing.append(holder.id)
         return True
@@ -169,24 +185,23 @@ class Arrival:
         if new.model.on_duplicate == OnDuplicate.DEBOUNCE:
             new = new._replace(row=_due(new, self._now, self._now))
         if (holder := self._names.holder(key)) is not None:
-            reason = f"{new.id} took its place and its unique key {key!r}"
-            self._replaced[new.id] = (holder, key, self._names.holding(key), reason)
+            self._succession.add(new.id, holder)
+            self._took.setdefault(key, []).append(new.id)
+            self._had[holder.id] = self._names.holding(key)
         self._names.take(key, stored_job(new.row, 0), taken_by(new.model, new.id, self._now))
         return new
 
-    def _makes_room(self, holder: Job, new: New) -> bool:
-        return holder.id not in self._stored and holder.queue == new.model.queue
-
     def _replace(self) -> None:
-        """Call off those whose keys were taken; not for a job that its queue has dropped."""
-        dropped = {one.job for one in self._displaced}
-        for id, (holder, key, had, reason) in self._replaced.items():
-            if self._makes_room(holder, self._stored[id]):
-                continue
-            if id in dropped:
-                self._names.take(key, holder, had)
-            else:
-                self._displaced.append(Displaced(holder.id, reason))
+        """Call off those whose keys were taken; a job that its queue has dropped takes none."""
+        for key, ids in self._took.items():
+            for id in ids:
+                holder = self._succession.before(id)
+                if holder is not None and id not in self._succession.dropped:
+                    reason = f"{id} took its place and its unique key {key!r}"
+                    self._displaced.append(Displaced(holder.seq or holder.id, reason))
+            holder = self._succession.before(ids[-1])
+            if holder is not None and ids[-1] in self._succession.dropped:
+                self._names.take(key, holder, self._had[holder.id])
 
     # -- storing ------------------------------------------------------------------------
 
@@ -213,7 +228,7 @@ class Arrival:
                 for row in rows
             ]
         if any(model.has_limits for model in shared):
-            rows, displaced = self._idiom.limiting.place_new(rows, models)
+            rows, displaced = self._idiom.limiting.place_new(rows, models, self._succession)
             self._displaced += displaced
         if rows:
             self._idiom.insert_jobs(rows)
@@ -270,7 +285,8 @@ def call_off(jobs: Line, displaced: Iterable[Displaced], now: int) -> None:
             decided[seq] = Decision(to, event)
         return decided
 
-    jobs.change_within(jobs.at(list(why)), decide, now)
+    for some in chunks(sorted(why), AT_ONCE):
+        jobs.change_within(jobs.at(some), decide, now)
 
 
 def _place_of(jobs: Line, job: int | str) -> int:
