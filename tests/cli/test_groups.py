@@ -205,6 +205,31 @@ class TestRetry:
         done = ("bad", "child", "grandchild", "blocked")
         assert states(cli) == before | dict.fromkeys(done, "completed")
 
+    def test_only_what_failed_itself_is_changed(self, cli: Cli) -> None:
+        jobs = [
+            {"id": "parse", "command": "exit 3", "env": {"LANG": "C"}},
+            {"id": "load", "command": "echo loaded", "after": "parse", "env": {"LANG": "C"}},
+        ]
+        cli.queue.enqueue_many(jobs, group="g", max_retries=0, if_parent_fails="cancel")
+        run_all(cli)
+        retry = ("retry", "--group", "g", "--with", "command=echo parsed")
+        would = cli.ok(*retry, "--dry-run")
+        assert would.lines == [
+            "Would retry job parse (dead): command exit 3 -> echo parsed",
+            "Would retry job load (cancelled): as it was: echo loaded",
+        ]
+        told = cli.ok(*retry, "--dry-run", "--json").json["jobs"]
+        found = {job["id"]: job["changes"] for job in told}
+        assert found["parse"]["command"] == {"was": "exit 3", "is": "echo parsed"}
+        assert found["load"] == {}
+        cli.ok(*retry)
+        assert [cli.queue.get(id).command for id in ("parse", "load")] == [
+            "echo parsed",
+            "echo loaded",
+        ]
+        run_all(cli)
+        assert set(states(cli).values()) == {"completed"}
+
     def test_a_group_that_was_stopped(self, cli: Cli) -> None:
         told = cli.ok(
             "enqueue", "false", "--array", "1-5", "--max-fails", "1", "--max-retries", "0"
@@ -217,7 +242,8 @@ class TestRetry:
         assert f"stopped: {name}; start one again with: queuectl retry --group {name}" in (
             cli.ok("status").stdout
         )
-        cli.ok("retry", "--group", name, "--with", "command=true")
+        those = ("--state", "dead,cancelled")
+        cli.ok("retry", "--group", name, *those, "--with", "command=true")
         assert set(states(cli, name).values()) == {"pending"}
         run_all(cli)
         assert cli.ok("wait", "--group", name).stderr == "5 jobs completed.\n"

@@ -6,7 +6,10 @@ import pytest
 
 from queuectl import NotFoundError, Queue, State, chain, parallel
 from queuectl.access import Role
+from queuectl.changes import repairing
+from queuectl.editing import retrying
 from queuectl.errors import BadJobError
+from queuectl.filter import Filter
 from queuectl.lineage import Relative
 from tests.remote.conftest import token_of
 from tests.support import Lab
@@ -57,6 +60,20 @@ def test_it_is_all_the_same_in_python(lab: Lab, far: Queue) -> None:
         far.enqueue("true", after="nobody")
     far.edit("second", after=[])
     assert near.get("second").state == State.PENDING
+
+
+def test_a_group_is_repaired_by_changing_what_failed_only(
+    lab: Lab, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = {"id": "load", "command": "echo load", "after": "bad", "env": {"SECRET": "x"}}
+    jobs = [{"id": "bad", "command": "false"}, load]
+    lab.queue.enqueue_many(jobs, group="night", max_retries=0, if_parent_fails="cancel")
+    assert lab.run("worker", "start", "--count", "1", "--drain").returncode == 0
+    monkeypatch.setenv("QUEUECTL_TOKEN", token_of(lab, "mender", Role.OPERATE, Role.SUBMIT))
+    with Queue(server.url) as far:
+        change = repairing(retrying({"command": "true"}))
+        assert far.change_matching(Filter(groups=("night",)), change) == 2
+    assert [lab.queue.get(id).command for id in ("bad", "load")] == ["true", "echo load"]
 
 
 def test_who_is_let_in_for_some_queues_learns_nothing_of_others(
