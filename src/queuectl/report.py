@@ -88,9 +88,12 @@ _asked = attrgetter(*_ASKED)
 def why_ended(job: Job) -> str:
     """Say why a job is dead or cancelled, with the last line of its stderr where there is one."""
     reason, error = job.reason or "", job.error or ""
-    how, _, rest = reason.partition("; ")
-    if rest and error.startswith(how):
+    # The last part is why it was given up. What its run came to may have several, too.
+    how, _, rest = reason.rpartition("; ")
+    if how and error.startswith(how):
         return f"{error}; {rest}"
+    if reason.startswith(error):
+        return reason
     return ": ".join(part for part in (reason, error) if part)
 
 

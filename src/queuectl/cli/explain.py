@@ -9,6 +9,7 @@ from queuectl.cli.notes import sentence
 from queuectl.cli.options import JOB_ID, json_option, open_queue
 from queuectl.cli.render import safe, write, write_json
 from queuectl.dependencies import is_fallout
+from queuectl.explain import mending
 from queuectl.job import FINISHED, Job, State
 from queuectl.report import why_ended
 from queuectl.views import reasons_dict
@@ -46,7 +47,16 @@ def explain(ids: tuple[str, ...], as_json: bool) -> None:
 def _remedy(job: Job) -> str:
     """Say what runs a job again that has ended in vain."""
     if job.state == State.DEAD:
-        return f" Repair it with: queuectl retry {quote(job.id)}"
+        options = mending(job)
+        retry = f"queuectl retry {quote(job.id)}"
+        if not options:
+            return f" Repair it with: {retry}"
+        if "memory" in options:
+            return f" Give it more with: {retry} {options}"
+        return (
+            f" Run it as well as this host can with: {retry} {options}; or start a worker on a"
+            f" host that can enforce this, and then: {retry}"
+        )
     if job.group is not None and is_fallout(job.reason, job.group):
         return f" Repair what it was cancelled for with: queuectl retry --group {quote(job.group)}"
     return ""
