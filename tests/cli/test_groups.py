@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from queuectl.errors import StuckError
 from queuectl.job import State
 from tests.cli.conftest import COMMAND, Cli
 from tests.cli.test_completion import complete
@@ -95,6 +96,43 @@ class TestWait:
         cli.ok("retry", "a", "--with", "command=true")
         run_all(cli)
         assert waiting.wait(30) == 0
+
+    def test_who_is_to_wait_no_longer_than_it_helps_ends_then(self, cli: Cli) -> None:
+        fill(cli, a="false")
+        cli.ok("enqueue", "true", "--id", "b", "--group", "g", "--after", "a", "--tag", "t")
+        cli.ok("enqueue", "true", "--id", "c", "--group", "g", "--after", "b")
+        waiting = cli.start("wait", "--group", "g", "--or-stuck")
+        following = cli.start("progress", "--group", "g", "--or-stuck")
+        run_all(cli)
+        assert waiting.wait(30) == following.wait(30) == 1
+        assert waiting.stderr is not None
+        told = waiting.stderr.read().decode().splitlines()
+        assert told[-1] == (
+            "queuectl: 2 jobs wait in vain, and nothing of that goes on by itself; see queuectl"
+            " list --group g."
+        )
+        why = "Some of them wait in vain: job a is dead (exit code 1; no retries allowed)"
+        assert told.count(f"{why}; repair that with: queuectl retry a") == 1
+        for what in (("b",), ("b", "c"), ("--tag", "t"), ("--all",), ("--queue", "default")):
+            done = cli.run("wait", *what, "--or-stuck")
+            assert (done.code, "retry a" in done.stderr) == (1, True)
+        for how in ("--wait", "--follow"):
+            done = cli.run("enqueue", "true", "--after", "c", how, "--or-stuck", "-q")
+            assert (done.code, "retry a" in done.stderr) == (1, True)
+        with pytest.raises(StuckError, match=r"1 job waits in vain.*job a is dead"):
+            cli.queue.wait("b", or_stuck=True)
+        with pytest.raises(StuckError, match="2 jobs wait in vain"):
+            cli.queue.groups.wait("g", or_stuck=True)
+        cli.ok("retry", "a", "--with", "command=true")
+        assert not cli.queue.is_stuck(["b", "c"])
+        late = cli.run("wait", "--group", "g", "--or-stuck", "--timeout", "2s")
+        assert late.code == 124
+
+    def test_for_what_nothing_is_waited_for_it_is_refused(self, cli: Cli) -> None:
+        fill(cli, a="true")
+        assert "--wait" in cli.refused("enqueue", "true", "--or-stuck", code=2)
+        once = ("progress", "--group", "g", "--once", "--or-stuck")
+        assert "--or-stuck is for" in cli.refused(*once, code=2)
 
     @pytest.mark.parametrize("more", [("a",), ("--all",), ("--tag", "t")])
     def test_only_one_way_to_say_for_what(self, cli: Cli, more: tuple[str, ...]) -> None:

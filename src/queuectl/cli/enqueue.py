@@ -10,7 +10,15 @@ import click
 from queuectl.cli.expand import expansion_options, wanted
 from queuectl.cli.interrupts import truthful
 from queuectl.cli.notes import near_queue, note_idle, note_near, note_paused, note_unhandled
-from queuectl.cli.options import json_option, open_queue, quiet_option, raw_option
+from queuectl.cli.options import (
+    follow_option,
+    json_option,
+    open_queue,
+    or_stuck_option,
+    quiet_option,
+    raw_option,
+    wait_option,
+)
 from queuectl.cli.outlet import outlet
 from queuectl.cli.program import (
     LITERAL,
@@ -28,7 +36,7 @@ from queuectl.cli.program import (
     on_done_option,
 )
 from queuectl.cli.render import complain, plural, safe, say, shorten, write, write_json
-from queuectl.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, BadJobError
+from queuectl.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, BadJobError, StuckError
 from queuectl.job import DEFAULT_QUEUE, Job, State
 from queuectl.values import dataclass
 from queuectl.when import format_duration, local, until
@@ -78,6 +86,8 @@ class Manner:
     as_json: bool
     on_done: str | None = None
     """What runs when the group is over."""
+    or_stuck: bool = False
+    """Whether it stays no longer than something of that can go on by itself."""
 
 
 @click.command(cls=TakesProgram, examples=EXAMPLES)
@@ -104,8 +114,9 @@ class Manner:
 @field_options()
 @finally_option
 @on_done_option
-@click.option("--wait", "-w", is_flag=True, help="Wait until it is finished; exit as it did.")
-@click.option("--follow", "-f", is_flag=True, help="Wait, and show its output as it comes.")
+@wait_option
+@follow_option
+@or_stuck_option
 @raw_option
 @quiet_option
 @json_option
@@ -120,6 +131,7 @@ def enqueue(
     on_done: str | None,
     wait: bool,
     follow: bool,
+    or_stuck: bool,
     raw: bool,
     quiet: bool,
     as_json: bool,
@@ -146,12 +158,15 @@ def enqueue(
     """
     exact = exact_words()
     how = Manner(
-        wait=wait or follow, follow=follow, raw=raw, quiet=quiet, as_json=as_json, on_done=on_done
+        wait=wait or follow,
+        follow=follow,
+        raw=raw,
+        quiet=quiet,
+        as_json=as_json,
+        on_done=on_done,
+        or_stuck=or_stuck,
     )
-    if raw and not follow:
-        raise click.UsageError("--raw is for --follow: nothing else shows what the job writes")
-    if follow and as_json:
-        raise click.UsageError("--follow prints what the job writes, so --json can't be with it")
+    check_manner(how)
     if dry_run and how.wait:
         raise click.UsageError("With --dry-run nothing is stored, so there is nothing to wait for")
     asked = wanted(flags)
@@ -179,6 +194,16 @@ def enqueue(
     if array is not None:
         return take(array)
     return _with_file(file or lines or "", lines is not None, keep_going, take)
+
+
+def check_manner(how: Manner) -> None:
+    """Refuse what makes no sense together about reporting and staying."""
+    if how.raw and not how.follow:
+        raise click.UsageError("--raw is for --follow: nothing else shows what the job writes")
+    if how.follow and how.as_json:
+        raise click.UsageError("--follow prints what the job writes, so --json can't be with it")
+    if how.or_stuck and not how.wait:
+        raise click.UsageError("--or-stuck is for --wait and --follow")
 
 
 def _check_graph(path: str, flags: dict[str, Any], *, is_many: bool, keep_going: bool) -> None:
@@ -540,7 +565,7 @@ def show_requests(requests: "Iterable[dict[str, Any]]", how: Manner) -> int:
 def _wait(queue: "Queue", ids: Sequence[str], how: Manner) -> int:
     from queuectl.cli.wait import wait_for_jobs
 
-    return wait_for_jobs(queue, ids, talk=not how.quiet)
+    return wait_for_jobs(queue, ids, talk=not how.quiet, or_stuck=how.or_stuck)
 
 
 def _follow(queue: "Queue", ids: Sequence[str], how: Manner) -> int:
@@ -549,5 +574,9 @@ def _follow(queue: "Queue", ids: Sequence[str], how: Manner) -> int:
 
     again = f"go on with: queuectl logs -f {ids[0]}" if len(ids) == 1 else "queuectl logs goes on"
     with still_going(f"Nothing was stopped; {again}."):
-        follow_ids(queue, ids, talk=not how.quiet, raw=how.raw)
+        try:
+            follow_ids(queue, ids, talk=not how.quiet, raw=how.raw, or_stuck=how.or_stuck)
+        except StuckError as error:
+            complain(f"{str(error).rstrip('.')}; {again}.")
+            return EXIT_FAILED
     return _wait(queue, ids, how)

@@ -125,7 +125,7 @@ def _print_named(
         for job, sink, begin in zip(jobs, _sinks(jobs, form), first, strict=True)
     ]
     if follow:
-        queue.follow(followers, tick=_hint(queue, jobs))
+        queue.follow(followers, tick=_shown(_hint(queue, jobs)))
         _say_silent(queue, jobs)
     else:
         for follower in followers:
@@ -133,19 +133,36 @@ def _print_named(
         _say_unstarted(queue, jobs)
 
 
-def follow_ids(queue: Queue, ids: Sequence[str], *, talk: bool, raw: bool = False) -> None:
-    """Follow these jobs from their first run until they are finished."""
+def follow_ids(
+    queue: Queue, ids: Sequence[str], *, talk: bool, raw: bool = False, or_stuck: bool = False
+) -> None:
+    """Follow these jobs from their first run until they are finished.
+
+    With `or_stuck`, raises `StuckError` once all that is left of them waits in vain.
+    """
     jobs = [queue.get(id) for id in ids]
     followers = [
         queue.follower(job, sink, talk=_talk(talk))
         for job, sink in zip(jobs, _sinks(jobs, Form(raw=raw)), strict=True)
     ]
-    queue.follow(followers, tick=_hint(queue, jobs, talk=talk))
+    hint = _hint(queue, jobs, talk=talk)
+    show = _shown(hint)
+    if not or_stuck:
+        queue.follow(followers, tick=show)
+        return
+    watch = queue.watch(ids)
+    look = hint.or_stuck(lambda: bool(watch.remaining()) and watch.is_stuck())
+
+    def tick() -> None:
+        show()
+        look(len(followers))
+
+    queue.follow(followers, tick=tick)
 
 
-def _hint(queue: Queue, jobs: Sequence[Job], *, talk: bool = True) -> "Tick":
+def _hint(queue: Queue, jobs: Sequence[Job], *, talk: bool = True) -> Hint:
     ids = [job.id for job in jobs]
-    return _shown(Hint(queue, lambda: queue.explain_some(ids), talk=talk))
+    return Hint(queue, lambda: queue.explain_some(ids), talk=talk)
 
 
 def _shown(hint: Hint) -> "Tick":
