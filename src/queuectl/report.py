@@ -387,6 +387,8 @@ class Status:
     unhandled: Mapping[str, int] = MappingProxyType({})
     """How many jobs are ready, by handler, that no node has: they can't run as things are. Of very
     many, some are counted."""
+    handlers: tuple[str, ...] = ()
+    """What nodes must have for jobs that are ready, where they need something."""
 
     @property
     def total(self) -> int:
@@ -455,6 +457,7 @@ def build_status(
         held=held,
         unserved=count_unserved(counts, serving),
         unhandled=count_unhandled(lines, serving),
+        handlers=tuple(sorted({handler for _, handler in lines})),
         paused_jobs=tuple(paused_jobs),
     )
 
