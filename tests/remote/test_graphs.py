@@ -66,8 +66,8 @@ def test_it_is_all_the_same_in_python(lab: Lab, far: Queue) -> None:
 def test_a_group_is_repaired_by_changing_what_failed_only(
     lab: Lab, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load = {"id": "load", "command": "echo load", "after": "bad", "env": {"SECRET": "x"}}
-    jobs = [{"id": "bad", "command": "false"}, load]
+    load: dict[str, object] = {"id": "load", "command": "echo load", "after": "bad", "env": {"SECRET": "x"}}
+    jobs: list[dict[str, object]] = [{"id": "bad", "command": "false"}, load]
     lab.queue.enqueue_many(jobs, group="night", max_retries=0, if_parent_fails="cancel")
     assert lab.run("worker", "start", "--count", "1", "--drain").returncode == 0
     monkeypatch.setenv("QUEUECTL_TOKEN", token_of(lab, "mender", Role.OPERATE, Role.SUBMIT))
