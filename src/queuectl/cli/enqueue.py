@@ -9,7 +9,14 @@ import click
 
 from queuectl.cli.expand import expansion_options, wanted
 from queuectl.cli.interrupts import truthful
-from queuectl.cli.notes import near_queue, note_idle, note_near, note_paused, note_unhandled
+from queuectl.cli.notes import (
+    near_queue,
+    note_followed,
+    note_idle,
+    note_near,
+    note_paused,
+    note_unhandled,
+)
 from queuectl.cli.options import (
     follow_option,
     json_option,
@@ -273,6 +280,7 @@ def enqueue_one(fields: dict[str, Any], how: Manner) -> int:
     with open_queue(create=True) as queue, truthful(queue):
         near = near_queue(queue, str(fields.get("queue") or DEFAULT_QUEUE))
         name_parents(queue, fields)
+        note_followed(queue, last)
         job, is_new = _stored(queue, fields, last)
         outlet.done = lambda: f"Job {job.id} is stored"
         is_changed = fields.get("on_duplicate") == "debounce"
@@ -430,12 +438,14 @@ def _enqueue_feed(given: dict[str, Any], keep_going: bool, how: Manner, feed: "F
     from queuectl.cli.bulk import Bulk
 
     _warn_directory(given)
-    bulk = Bulk(feed, given, keep_going=keep_going, last=follower(how.on_done, given))
+    last = follower(how.on_done, given)
+    bulk = Bulk(feed, given, keep_going=keep_going, last=last)
     bulk.prepare()
     name = str(given.get("queue") or DEFAULT_QUEUE)
     with open_queue(create=True) as queue, truthful(queue):
         near = near_queue(queue, name)
         name_parents(queue, given)
+        note_followed(queue, last)
         batch = bulk.enqueue(queue)
         outlet.done = lambda: f"{plural(len(batch.ids), 'job')} stored"
         bulk.report(batch, quiet=how.quiet, as_json=how.as_json)
@@ -460,6 +470,7 @@ def _enqueue_graph(path: str, given: dict[str, Any], how: Manner, *, dry_run: bo
     name = str(given.get("queue") or DEFAULT_QUEUE)
     with open_queue(create=True) as queue, truthful(queue):
         near = near_queue(queue, name)
+        note_followed(queue, last)
         batch, found = graph_file.enqueue(queue, entries, given, last)
         group = given.get("group")
         graph_file.tell(batch, found, group, quiet=how.quiet, as_json=how.as_json)
@@ -504,6 +515,7 @@ def _enqueue_expansion(
         first = first_of(expansion)
         with open_queue(create=True) as queue, truthful(queue):
             near = near_queue(queue, name)
+            note_followed(queue, last)
             stored = store_all(queue, first, expansion, last)
             rest = [] if stored.is_whole else [stored.rest(asked.skip, group)]
             ids, missing = stored.batch.ids, rest
@@ -541,6 +553,7 @@ def _enqueue_pairs(
         _warn_directory({**expansion.shared})
         name = str(expansion.shared.get("queue") or DEFAULT_QUEUE)
         near = near_queue(queue, name)
+        note_followed(queue, last)
         batch = queue.enqueue_many([*requests, last] if last and requests else requests)
         if last and requests:
             batch = without_following(batch)
