@@ -293,7 +293,53 @@ class TestRetry:
         assert cli.ok("retry", "--group", "g", "--state", "cancelled", "-q").lines == ["b", "a"]
 
 
+class TestWhatKeepsOne:
+    def test_it_is_explained_root_causes_first(self, cli: Cli) -> None:
+        fill(cli, bad="false")
+        cli.ok("enqueue", "true", "--id", "kept", "--group", "g", "--after", "bad")
+        cli.ok("worker", "start", "--drain")
+        cli.ok("enqueue", "true", "--id", "later", "--group", "g", "--delay", "1h")
+        lines = cli.ok("explain", "--group", "g").lines
+        assert lines[0].endswith("repair that with: queuectl retry bad")
+        assert [line.partition(":")[0] for line in lines if line.startswith(("kept", "later"))] == [
+            *("kept", "kept"),
+            *("later", "later"),
+        ]
+        told = cli.ok("explain", "--group", "g", "--json").json
+        assert [job["id"] for job in told] == ["kept", "later"]
+        assert "give ids, or --group" in cli.refused("explain", "kept", "--group", "g", code=2)
+        assert "give ids, or --group" in cli.refused("explain", code=2)
+        assert "no group 'x'" in cli.refused("explain", "--group", "x", code=3)
+
+    def test_its_output_is_printed_and_followed(self, cli: Cli) -> None:
+        fill(cli, a="echo one", b="echo two")
+        cli.add("echo other")
+        following = cli.start("logs", "--group", "g", "--follow")
+        run_all(cli)
+        assert following.wait(30) == 0
+        assert following.stdout is not None
+        told = {"a | one", "b | two"}
+        assert set(following.stdout.read().decode().splitlines()) == told
+        assert set(cli.ok("logs", "--group", "g").lines) == told
+        assert "no group 'x'" in cli.refused("logs", "--group", "x", code=3)
+        assert "leave them out" in cli.refused("logs", "a", "--group", "g", code=2)
+
+
 class TestOnDone:
+    def test_that_it_is_there_already_is_said(self, cli: Cli) -> None:
+        once = ("enqueue", "true", "--group", "night", "--on-done")
+        assert "Note: group" not in cli.ok(*once, "echo over").stderr
+        assert "Note: group" not in cli.ok(*once, "echo over").stderr
+        assert "this one is left out" in cli.ok(*once, "echo else").stderr
+        run_all(cli)
+        said = "Note: group night has its --on-done already; it won't run again.\n"
+        assert said in cli.ok(*once, "echo over").stderr
+        many = ("enqueue", "--group", "night", "--on-done", "echo over")
+        assert said in cli.ok(*many, "--array", "1-2", "true").stderr
+        assert said in cli.ok(*many, "--lines", "-", input="true\n").stderr
+        graph = '{"name": "a", "command": "true"}\n'
+        assert said in cli.ok(*many, "--graph", "-", input=graph).stderr
+
     def test_it_runs_once_when_all_have_ended(self, cli: Cli) -> None:
         fired = 'echo "$QUEUECTL_GROUP" >> fired'
         told = cli.ok(

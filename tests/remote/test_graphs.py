@@ -66,7 +66,12 @@ def test_it_is_all_the_same_in_python(lab: Lab, far: Queue) -> None:
 def test_a_group_is_repaired_by_changing_what_failed_only(
     lab: Lab, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load: dict[str, object] = {"id": "load", "command": "echo load", "after": "bad", "env": {"SECRET": "x"}}
+    load: dict[str, object] = {
+        "id": "load",
+        "command": "echo load",
+        "after": "bad",
+        "env": {"SECRET": "x"},
+    }
     jobs: list[dict[str, object]] = [{"id": "bad", "command": "false"}, load]
     lab.queue.enqueue_many(jobs, group="night", max_retries=0, if_parent_fails="cancel")
     assert lab.run("worker", "start", "--count", "1", "--drain").returncode == 0
