@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         StoreTooOldError,
         StoreUnreachableError,
         StoreUnsettledError,
+        StuckError,
         TaskFailedError,
         UsageError,
     )
@@ -84,6 +85,7 @@ __all__ = [
     "StoreTooOldError",
     "StoreUnreachableError",
     "StoreUnsettledError",
+    "StuckError",
     "Task",
     "TaskFailedError",
     "TaskJob",

@@ -272,22 +272,32 @@ def check_dead(job: Job) -> None:
 def repairing(change: Change) -> Change:
     """Restrict a retry to dead jobs, and to those that were cancelled because of dead ones.
 
-    Not to those that somebody cancelled, nor to what follows from that.
+    Not to those that somebody cancelled, nor to what follows from that. What else the retry does,
+    such as to change what is run, it does to the dead ones: the others go on as they were.
     """
 
     def check(job: Job, now: int) -> None:
         if job.state == State.CANCELLED and not is_fallout(job.reason, job.group):
             raise StateError(f"Job {job.id} wasn't cancelled because others are dead.")
-        change.check(job, now)
+        (RETRY if job.state == State.CANCELLED else change).check(job, now)
+
+    def decide(job: Job, now: int) -> Decision | None:
+        return (RETRY if job.state == State.CANCELLED else change).decide(job, now)
 
     return replace(
         change,
         asked=replace(change.asked, repairs=True),
         usual=(State.DEAD, State.CANCELLED),
         check=check,
+        decide=decide,
         oldest_first=True,
         narrow=_fallen,
     )
+
+
+def stays_itself(job: Job, change: Change) -> bool:
+    """Tell whether a change leaves what a job is to others, as it never failed itself."""
+    return change.asked.repairs and job.state == State.CANCELLED
 
 
 def _fallen(store: Store, jobs: Sequence[Job], foreseen: Container[str]) -> list[Job]:

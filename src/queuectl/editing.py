@@ -284,12 +284,17 @@ def retrying(given: Mapping[str, object]) -> Change:
 
     def decide(job: Job, now: int) -> Decision:
         to = _retried(job, given, now)
-        changed = told(replace(job, run_at=to.run_at, expires_at=to.expires_at), to)
+        changed = told_retried(job, to)
         detail = "; with ".join(part for part in (retry_detail(job), changed) if part)
         event = event_of(now, "retry", job=job.id, detail=detail)
         return Decision(Edit(to, retried=lifecycle.retried(to.run_at, to.state)), event)
 
     return replace(RETRY, asked=Asked(do="retry", given=given), check=check, decide=decide)
+
+
+def told_retried(before: Job, after: Job) -> str:
+    """Say what became of the fields of a job that is retried, but for when it is due."""
+    return told(replace(before, run_at=after.run_at, expires_at=after.expires_at), after)
 
 
 def change_of(asked: Asked) -> Change:

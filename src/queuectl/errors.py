@@ -8,6 +8,7 @@ QueuectlError                    1   anything queuectl can explain
 │   ├── BadTimeError             2   a time or duration that can't be read
 │   ├── BadSettingError          2   an unknown setting, or a value it can't take
 │   └── BadJobError              2   a job that can't be stored as asked
+├── StuckError                   1   what is waited for waits in vain itself
 ├── TaskFailedError              1   a job whose result was waited for has none
 ├── NotFoundError                3   no such job, node, attempt or queue
 ├── StateError                   4   the thing exists but is in the wrong state
@@ -52,6 +53,7 @@ __all__ = [
     "StoreTooOldError",
     "StoreUnreachableError",
     "StoreUnsettledError",
+    "StuckError",
     "TaskFailedError",
     "UsageError",
 ]
@@ -160,6 +162,10 @@ class BadSettingError(UsageError):
 
 class BadJobError(UsageError):
     """A job that can't be stored as asked."""
+
+
+class StuckError(QueuectlError):
+    """Of what is waited for, all that is left waits in vain itself, until somebody repairs it."""
 
 
 class TaskFailedError(QueuectlError):

@@ -429,9 +429,27 @@ def stuck(roots: "Roots", *, of_several: bool = False) -> list[Reason]:
 
 def _retrying(roots: "Sequence[Root]") -> str:
     """Write the command that retries jobs, or what is dead of a group."""
-    if jobs := [root.id for root in roots if not root.is_group]:
-        return f"retry {_quoted(*jobs[:NAMED])}"
+    if jobs := [root for root in roots if not root.is_group]:
+        named = jobs[:NAMED]
+        changed = {mending(root.job) for root in named if root.job is not None}
+        same = f" {changed.pop()}" if len(changed) == 1 and changed != {""} else ""
+        return f"retry {_quoted(*(root.id for root in named))}{same}"
     return f"retry --group {_quoted(roots[0].id)}"
+
+
+def mending(job: Job) -> str:
+    """Say with what a dead job has to be retried, where it would fail again otherwise."""
+    reason = job.reason or ""
+    if job.state != State.DEAD:
+        return ""
+    if reason.startswith("could not start: ") and "--best-effort " in reason:
+        return "--with best_effort=true"
+    memory = job.bounds.get("memory")
+    if reason.startswith("out of memory: ") and memory:
+        from queuectl.sizes import format_size
+
+        return f"--with memory={format_size(2 * memory)}"
+    return ""
 
 
 def _stuck(root: "Root") -> str:

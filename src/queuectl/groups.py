@@ -5,6 +5,7 @@ million jobs in it as with ten.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,6 +25,7 @@ from queuectl.store.contract import Store
 from queuectl.store.ids import new_ids
 from queuectl.uniqueness import OnDuplicate
 from queuectl.values import dataclass, replace
+from queuectl.waiting import unless_stuck
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -111,6 +113,9 @@ class Asked(Protocol):
 
     def enqueue_many(self, what: Sequence[Request]) -> Batch:
         """Store jobs."""
+
+    def is_stuck(self, which: Sequence[str] | Filter) -> bool:
+        """Tell whether all that is left of jobs waits in vain."""
 
     def change_matching(self, which: Filter, change: Change, *, dry_run: bool) -> int:
         """Change all jobs that fit."""
@@ -272,15 +277,22 @@ class Groups:
         timeout: "str | float | timedelta | None" = None,
         *,
         tick: Callable[[int], None] | None = None,
+        or_stuck: bool = False,
     ) -> Group:
         """Wait until all jobs of a group have ended, and return it as it is then.
 
-        Tells `tick` how many are left. Raises `TimeoutError` when the `timeout` is over.
+        Tells `tick` how many are left. Raises `TimeoutError` when the `timeout` is over; with
+        `or_stuck` also `StuckError`, once all that is left of it waits in vain.
         """
         seconds = None if timeout is None else read_duration("timeout", timeout) / 1000
         self.get(name)
+        if or_stuck:
+            tick = unless_stuck(partial(self._is_stuck, name), partial(self.why, name), tick)
         self._queue.wait_until(lambda: self.get(name).open, timeout=seconds, tick=tick)
         return self.get(name)
+
+    def _is_stuck(self, name: str) -> bool:
+        return bool(self.stuck([name])) and self._queue.is_stuck(Filter(groups=(name,)))
 
     # -- changing -----------------------------------------------------------------------
 

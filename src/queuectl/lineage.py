@@ -3,6 +3,7 @@
 Values only; `relatives` finds them in a store.
 """
 
+from queuectl.dependencies import parent_in
 from queuectl.job import FINISHED, Job, State
 from queuectl.titles import with_own
 from queuectl.values import dataclass
@@ -143,12 +144,15 @@ class Blockage:
 def blockage(graph: Graph, of: str | None = None) -> Blockage:
     """Return what keeps the blocked jobs of a graph, or one of them, and nothing goes on by itself.
 
-    Only what is in the graph is found; that is all of it if the graph is whole.
+    Also what took others along that were cancelled because of it, and the ways to these. Only what
+    is in the graph is found; that is all of it if the graph is whole.
     """
     nodes = {node.id: node for node in graph.nodes}
     kept = {node.id: list[Link]() for node in graph.nodes}
     for link in graph.links:
-        if not link.is_met and nodes[link.child].state == State.BLOCKED:
+        child = nodes[link.child]
+        waits = child.state == State.BLOCKED and not link.is_met
+        if waits or (child.state == State.CANCELLED and parent_in(child.reason) == link.parent):
             kept[link.child].append(link)
     roots: set[str] = set()
     ways: set[tuple[str, str]] = set()
@@ -156,7 +160,7 @@ def blockage(graph: Graph, of: str | None = None) -> Blockage:
     # Each node stands after those that it waits for.
     for node in graph.nodes:
         for link in kept[node.id]:
-            if _has_ended(nodes[link.parent], link):
+            if _is_root(nodes[link.parent], node, link):
                 roots.add(link.parent)
             elif link.parent not in in_vain:
                 continue
@@ -172,6 +176,13 @@ def blockage(graph: Graph, of: str | None = None) -> Blockage:
         roots=frozenset(roots),
         links=frozenset(way for way in ways if way[1] in before),
     )
+
+
+def _is_root(parent: Node, child: Node, link: Link) -> bool:
+    """Tell whether a parent keeps a child by how it has ended, or took it along as it is dead."""
+    if child.state != State.CANCELLED:
+        return _has_ended(parent, link)
+    return State.DEAD in (parent.state, link.came_to if parent.state is None else None)
 
 
 def _has_ended(parent: Node, link: Link) -> bool:

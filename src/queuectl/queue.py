@@ -838,6 +838,13 @@ class Queue:
         """
         return overview.explain_some(self.store, self.place, which)
 
+    def is_stuck(self, which: Sequence[str] | Filter) -> bool:
+        """Tell whether of the jobs with these ids, or that fit, all that is left waits in vain.
+
+        Nothing of them runs or will, until somebody retries what they wait for.
+        """
+        return relatives.are_in_vain(self.store, which)
+
     def explain_open(self, queues: Collection[str] = ()) -> "Reasons":
         """Say why the jobs of these queues, or of any, wait that aren't finished."""
         return overview.explain_open(self.store, self.place, queues)
@@ -922,13 +929,15 @@ class Queue:
         *ids: Named,
         timeout: "str | float | timedelta | None" = None,
         tick: Callable[[int], None] | None = None,
+        or_stuck: bool = False,
     ) -> Jobs:
         """Wait until these jobs are finished (completed, dead or cancelled) and return them.
 
         Tells `tick` how many are left, whenever that may have changed and every second. Raises
         `TimeoutError` when the `timeout` is over: seconds, a text such as "5m", or a timedelta.
+        With `or_stuck`, raises `StuckError` once all that is left waits in vain for others.
         """
-        return watches.wait_for(self, ids, timeout=timeout, tick=tick)
+        return watches.wait_for(self, ids, timeout=timeout, tick=tick, or_stuck=or_stuck)
 
     def watch(
         self,

@@ -14,7 +14,7 @@ from queuectl.job import OPEN, Job, State
 from queuectl.lineage import Along, Graph, Link, Node, Relative, Root, Roots
 from queuectl.listing import search
 from queuectl.request import MOST_PARENTS
-from queuectl.scope import is_bounded, reaches
+from queuectl.scope import is_bounded, keeping_to, reaches
 from queuectl.store.contract import Store, chunks
 from queuectl.titles import own_of
 from queuectl.values import replace
@@ -217,6 +217,45 @@ def is_in_vain(store: Store, group: Group, *, most: int, looks: int) -> bool:
         return False
     found = roots(store, blocked[:most])
     return bool(found.found) and len(found.stuck) == len(found.found)
+
+
+def are_in_vain(store: Store, which: Sequence[str] | Filter) -> bool:
+    """Tell whether jobs are left of these, by their ids or that fit, and all of them are blocked.
+
+    By what doesn't go on by itself, also where that isn't spoken of to who asks.
+    """
+    with keeping_to(()):
+        pages = _left_that_fit(store, which) if isinstance(which, Filter) else _left(store, which)
+        is_any = False
+        for page in pages:
+            is_any = True
+            if any(job.state != State.BLOCKED for job in page):
+                return False
+            found = roots(store, page)
+            if not found.is_whole or not found.found or len(found.stuck) < len(found.found):
+                return False
+        return is_any
+
+
+def _left(store: Store, ids: Sequence[str]) -> Iterator[list[Job]]:
+    """Yield those of these jobs that aren't over, some at a time."""
+    for some in chunks(list(ids), AT_ONCE):
+        states = store.jobs.states(some)
+        if any(state in ABLE for state in states.values()):
+            some = [id for id in some if states.get(id) in ABLE][:1]
+        jobs = [job for id in some if (job := store.jobs.get(id)) is not None]
+        if left := [job for job in jobs if job.state in OPEN]:
+            yield left
+
+
+def _left_that_fit(store: Store, which: Filter) -> Iterator[list[Job]]:
+    """Yield those that fit and aren't over, some at a time: first one that isn't blocked."""
+    if able := store.jobs.select(replace(which, states=ABLE), limit=1):
+        yield able
+    blocked, after = replace(which, states=(State.BLOCKED,)), None
+    while page := store.jobs.select(blocked, limit=AT_ONCE, after=after):
+        yield page
+        after = page[-1].seq
 
 
 class _Ahead:

@@ -88,9 +88,12 @@ _asked = attrgetter(*_ASKED)
 def why_ended(job: Job) -> str:
     """Say why a job is dead or cancelled, with the last line of its stderr where there is one."""
     reason, error = job.reason or "", job.error or ""
-    how, _, rest = reason.partition("; ")
-    if rest and error.startswith(how):
+    # The last part is why it was given up. What its run came to may have several, too.
+    how, _, rest = reason.rpartition("; ")
+    if how and error.startswith(how):
         return f"{error}; {rest}"
+    if reason.startswith(error):
+        return reason
     return ": ".join(part for part in (reason, error) if part)
 
 
@@ -384,6 +387,8 @@ class Status:
     unhandled: Mapping[str, int] = MappingProxyType({})
     """How many jobs are ready, by handler, that no node has: they can't run as things are. Of very
     many, some are counted."""
+    handlers: tuple[str, ...] = ()
+    """What nodes must have for jobs that are ready, where they need something."""
 
     @property
     def total(self) -> int:
@@ -452,6 +457,7 @@ def build_status(
         held=held,
         unserved=count_unserved(counts, serving),
         unhandled=count_unhandled(lines, serving),
+        handlers=tuple(sorted({handler for _, handler in lines})),
         paused_jobs=tuple(paused_jobs),
     )
 

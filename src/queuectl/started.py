@@ -99,7 +99,8 @@ class StartedJobs:
 
     def _fits(self, job: Job) -> bool:
         in_queue = not self._which.queues or job.queue in self._which.queues
-        return in_queue and set(self._which.tags) <= set(job.tags)
+        in_group = not self._which.groups or job.group in self._which.groups
+        return in_queue and in_group and set(self._which.tags) <= set(job.tags)
 
     def _started(self) -> Iterator[Job]:
         """Return those we knew as waiting that have run since."""

@@ -13,6 +13,7 @@ from queuectl.job import FINISHED, OPEN, Job, Named, State
 from queuectl.report import group_dict
 from queuectl.request import read_duration
 from queuectl.values import replace
+from queuectl.waiting import unless_stuck
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -55,6 +56,9 @@ class Asked(Protocol):
     def explain_some(self, which: Sequence[str]) -> Reasons:
         """Say why jobs wait."""
 
+    def is_stuck(self, which: Sequence[str] | Filter) -> bool:
+        """Tell whether all that is left of jobs waits in vain."""
+
     def explain_open(self, queues: Collection[str]) -> Reasons:
         """Say why the jobs of queues wait."""
 
@@ -95,12 +99,14 @@ def wait_for(
     *,
     timeout: "str | float | timedelta | None",
     tick: Callable[[int], None] | None,
+    or_stuck: bool = False,
 ) -> list[Job]:
     if not all(isinstance(id, str) or hasattr(id, "id") for id in ids):
         raise UsageError("wait takes ids one by one: wait(id), wait(first, second), wait(*ids).")
     seconds = None if timeout is None else read_duration("timeout", timeout) / 1000
     jobs = [queue.meant(id) for id in ids]
     watched = _ById(queue, [job.id for job in jobs])
+    tick = unless_stuck(watched.is_stuck, watched.why, tick) if or_stuck else tick
     queue.wait_until(watched.remaining, timeout=seconds, tick=tick)
     return [queue.find(job.id) or job for job in jobs]
 
@@ -128,6 +134,10 @@ class Watch(ABC):
     @abstractmethod
     def why(self) -> list[Reason]:
         """Say why those wait that haven't been started."""
+
+    @abstractmethod
+    def is_stuck(self) -> bool:
+        """Tell whether all that is left of them waits in vain; call it after `remaining`."""
 
     @abstractmethod
     def ends(self) -> Ends:
@@ -160,6 +170,9 @@ class _ById(Watch):
 
     def why(self) -> list[Reason]:
         return self._queue.explain_some(sorted(self._open))
+
+    def is_stuck(self) -> bool:
+        return self._queue.is_stuck(sorted(self._open))
 
     def ends(self) -> Ends:
         states = self._queue.states(self._ids)
@@ -234,6 +247,12 @@ class _Counted(Watch):
     def why(self) -> list[Reason]:
         return self._queue.explain_open(self.which.queues)
 
+    def is_stuck(self) -> bool:
+        states = self._count()
+        if any(states[state] for state in OPEN if state != State.BLOCKED):
+            return False
+        return self._queue.is_stuck(self.which)
+
     def ends(self) -> Ends:
         states = self._count()
         return Counter({state: max(states[state] - self._before[state], 0) for state in FINISHED})
@@ -273,6 +292,10 @@ class _Grouped(Watch):
         reasons = [reason for name in waiting for reason in self._queue.groups.why(name)]
         return [*{reason.text: reason for reason in reasons}.values()]
 
+    def is_stuck(self) -> bool:
+        waiting = [group.name for group in self._read() if group.open]
+        return _are_stuck(self._queue, waiting)
+
     def ends(self) -> Ends:
         """Count them; what wasn't needed hasn't failed, and isn't counted."""
         ends: Ends = Counter()
@@ -288,6 +311,15 @@ class _Grouped(Watch):
 
     def as_dict(self) -> dict[str, Any]:
         return {"groups": [group_dict(group) for group in self._read()]}
+
+
+def _are_stuck(queue: Asked, groups: Sequence[str]) -> bool:
+    """Tell whether all that is left of groups waits in vain.
+
+    Of many jobs, some tell that it isn't so, without a look at all of them.
+    """
+    some = queue.groups.stuck(groups)
+    return set(some) == set(groups) and queue.is_stuck(Filter(groups=tuple(groups)))
 
 
 def none_tagged(which: Filter) -> NotFoundError:

@@ -122,8 +122,27 @@ class TestEnforcing:
         (run,) = job["runs"]
         assert (run["noted"] is None) == CAN_BOUND_MEMORY
         if not CAN_BOUND_MEMORY:
-            assert run["noted"].startswith("not enforced: memory 64MiB: it takes")
-            assert "not enforced: memory" in cli.ok("show", "x").stdout
+            how = "watched by sampling, not by the kernel: memory 64MiB: it takes"
+            assert run["noted"].startswith(how)
+            assert "watched by sampling" in cli.ok("show", "x").stdout
+
+    def test_several_are_told_once_and_what_helps_is_named(self, cli: Cli) -> None:
+        args = ("enqueue", "true", "--cpus", "1", "--nproc", "10", "--max-retries", "0")
+        cli.ok(*args, "--id", "x")
+        cli.ok("enqueue", "true", "--id", "behind", "--after", "x")
+        drain(cli)
+        if shown(cli, "x")["state"] == "completed":
+            return
+        told = cli.run("wait", "x").stderr
+        assert told.count("nproc 10: ") == told.count("cpus 1: ") <= 1
+        help = "queuectl retry x --with best_effort=true"
+        explained = cli.ok("explain", "x").stdout
+        assert explained.count("(--best-effort would run it without)") == 1
+        assert f"Run it as well as this host can with: {help}; or start a worker" in explained
+        assert f"; repair that with: {help}\n" in cli.ok("explain", "behind").stdout
+        cli.ok(*help.split()[1:])
+        drain(cli)
+        assert shown(cli, "behind")["state"] == "completed"
 
     def test_out_of_memory_is_called_that(self, cli: Cli) -> None:
         script = "import time; kept = [bytearray(4 << 20) and time.sleep(0.01) for _ in range(3)]"
@@ -138,6 +157,8 @@ class TestEnforcing:
         assert job["reason"].startswith("out of memory: killed, as it may have 64MiB; no retries")
         (run,) = job["runs"]
         assert (run["outcome"], run["exit_code"], run["signal"]) == ("out of memory", None, None)
+        told = cli.ok("explain", "x").stdout
+        assert told.endswith("Give it more with: queuectl retry x --with memory=128MiB\n")
 
     def test_so_is_cpu_time(self, cli: Cli) -> None:
         cli.ok("enqueue", "--id", "x", "--max-retries", "0", "--cpu-time", "1", BURN)

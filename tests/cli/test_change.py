@@ -279,6 +279,10 @@ def test_every_finished_state_and_a_waiting_retry_can_be_retried(cli: Cli) -> No
 def test_retry_makes_a_delayed_job_due_and_wakes_a_worker(working: Cli) -> None:
     id = working.add("true", "--delay", "1h")
     assert "Would retry" in working.ok("retry", id, "--dry-run").stdout
+    would = working.ok("retry", id, "--with", "timeout=1m", "--dry-run").stdout
+    assert would == f"Would retry job {id} (pending): timeout none -> 1m\n"
+    would = working.ok("retry", id, "--with", "delay=1h", "--dry-run").stdout
+    assert would.startswith(f"Would retry job {id} (pending): due ")
     told = working.ok("retry", id).stdout
     assert told == f"Job {id} no longer waits for its time; it is due now.\n"
     wait_state(working, id, State.COMPLETED)

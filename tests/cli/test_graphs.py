@@ -29,6 +29,26 @@ def fill(cli: Cli, *links: str) -> None:
     )
 
 
+def test_what_took_others_along_is_marked_and_they_stand_below_it(cli: Cli) -> None:
+    jobs: list[dict[str, object]] = [
+        {"id": "good", "command": "true"},
+        {"id": "bad", "command": "false"},
+        {"id": "load", "command": "load", "after": ["good", "bad"], "if_parent_fails": "cancel"},
+        {"id": "told", "command": "told", "after": "load"},
+    ]
+    cli.queue.enqueue_many(jobs, max_retries=0)
+    cli.ok("worker", "start", "--drain")
+    assert cli.ok("graph", "load").lines == [
+        "good completed  true",
+        "└─ load cancelled  (see below)",
+        "bad dead (root cause)  false",
+        "└─ load cancelled  load",
+        "   └─ told cancelled  told",
+    ]
+    told = {job["id"]: job["root_cause"] for job in cli.ok("graph", "load", "--json").json["jobs"]}
+    assert [id for id, is_root in told.items() if is_root] == ["bad"]
+
+
 class TestEnqueue:
     def test_it_says_what_is_waited_for(self, cli: Cli) -> None:
         first = cli.queue.enqueue("true").id

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from queuectl.errors import StuckError
 from queuectl.job import State
 from tests.cli.conftest import COMMAND, Cli
 from tests.cli.test_completion import complete
@@ -95,6 +96,43 @@ class TestWait:
         cli.ok("retry", "a", "--with", "command=true")
         run_all(cli)
         assert waiting.wait(30) == 0
+
+    def test_who_is_to_wait_no_longer_than_it_helps_ends_then(self, cli: Cli) -> None:
+        fill(cli, a="false")
+        cli.ok("enqueue", "true", "--id", "b", "--group", "g", "--after", "a", "--tag", "t")
+        cli.ok("enqueue", "true", "--id", "c", "--group", "g", "--after", "b")
+        waiting = cli.start("wait", "--group", "g", "--or-stuck")
+        following = cli.start("progress", "--group", "g", "--or-stuck")
+        run_all(cli)
+        assert waiting.wait(30) == following.wait(30) == 1
+        assert waiting.stderr is not None
+        told = waiting.stderr.read().decode().splitlines()
+        assert told[-1] == (
+            "queuectl: 2 jobs wait in vain, and nothing of that goes on by itself; see queuectl"
+            " list --group g."
+        )
+        why = "Some of them wait in vain: job a is dead (exit code 1; no retries allowed)"
+        assert told.count(f"{why}; repair that with: queuectl retry a") == 1
+        for what in (("b",), ("b", "c"), ("--tag", "t"), ("--all",), ("--queue", "default")):
+            done = cli.run("wait", *what, "--or-stuck")
+            assert (done.code, "retry a" in done.stderr) == (1, True)
+        for how in ("--wait", "--follow"):
+            done = cli.run("enqueue", "true", "--after", "c", how, "--or-stuck", "-q")
+            assert (done.code, "retry a" in done.stderr) == (1, True)
+        with pytest.raises(StuckError, match=r"1 job waits in vain.*job a is dead"):
+            cli.queue.wait("b", or_stuck=True)
+        with pytest.raises(StuckError, match="2 jobs wait in vain"):
+            cli.queue.groups.wait("g", or_stuck=True)
+        cli.ok("retry", "a", "--with", "command=true")
+        assert not cli.queue.is_stuck(["b", "c"])
+        late = cli.run("wait", "--group", "g", "--or-stuck", "--timeout", "2s")
+        assert late.code == 124
+
+    def test_for_what_nothing_is_waited_for_it_is_refused(self, cli: Cli) -> None:
+        fill(cli, a="true")
+        assert "--wait" in cli.refused("enqueue", "true", "--or-stuck", code=2)
+        once = ("progress", "--group", "g", "--once", "--or-stuck")
+        assert "--or-stuck is for" in cli.refused(*once, code=2)
 
     @pytest.mark.parametrize("more", [("a",), ("--all",), ("--tag", "t")])
     def test_only_one_way_to_say_for_what(self, cli: Cli, more: tuple[str, ...]) -> None:
@@ -207,6 +245,31 @@ class TestRetry:
         done = ("bad", "child", "grandchild", "blocked")
         assert states(cli) == before | dict.fromkeys(done, "completed")
 
+    def test_only_what_failed_itself_is_changed(self, cli: Cli) -> None:
+        jobs = [
+            {"id": "parse", "command": "exit 3", "env": {"LANG": "C"}},
+            {"id": "load", "command": "echo loaded", "after": "parse", "env": {"LANG": "C"}},
+        ]
+        cli.queue.enqueue_many(jobs, group="g", max_retries=0, if_parent_fails="cancel")
+        run_all(cli)
+        retry = ("retry", "--group", "g", "--with", "command=echo parsed")
+        would = cli.ok(*retry, "--dry-run")
+        assert would.lines == [
+            "Would retry job parse (dead): command exit 3 -> echo parsed",
+            "Would retry job load (cancelled): as it was: echo loaded",
+        ]
+        told = cli.ok(*retry, "--dry-run", "--json").json["jobs"]
+        found = {job["id"]: job["changes"] for job in told}
+        assert found["parse"]["command"] == {"was": "exit 3", "is": "echo parsed"}
+        assert found["load"] == {}
+        cli.ok(*retry)
+        assert [cli.queue.get(id).command for id in ("parse", "load")] == [
+            "echo parsed",
+            "echo loaded",
+        ]
+        run_all(cli)
+        assert set(states(cli).values()) == {"completed"}
+
     def test_a_group_that_was_stopped(self, cli: Cli) -> None:
         told = cli.ok(
             "enqueue", "false", "--array", "1-5", "--max-fails", "1", "--max-retries", "0"
@@ -219,7 +282,8 @@ class TestRetry:
         assert f"stopped: {name}; start one again with: queuectl retry --group {name}" in (
             cli.ok("status").stdout
         )
-        cli.ok("retry", "--group", name, "--with", "command=true")
+        those = ("--state", "dead,cancelled")
+        cli.ok("retry", "--group", name, *those, "--with", "command=true")
         assert set(states(cli, name).values()) == {"pending"}
         run_all(cli)
         assert cli.ok("wait", "--group", name).stderr == "5 jobs completed.\n"
@@ -231,7 +295,53 @@ class TestRetry:
         assert cli.ok("retry", "--group", "g", "--state", "cancelled", "-q").lines == ["b", "a"]
 
 
+class TestWhatKeepsOne:
+    def test_it_is_explained_root_causes_first(self, cli: Cli) -> None:
+        fill(cli, bad="false")
+        cli.ok("enqueue", "true", "--id", "kept", "--group", "g", "--after", "bad")
+        cli.ok("worker", "start", "--drain")
+        cli.ok("enqueue", "true", "--id", "later", "--group", "g", "--delay", "1h")
+        lines = cli.ok("explain", "--group", "g").lines
+        assert lines[0].endswith("repair that with: queuectl retry bad")
+        assert [line.partition(":")[0] for line in lines if line.startswith(("kept", "later"))] == [
+            *("kept", "kept"),
+            *("later", "later"),
+        ]
+        told = cli.ok("explain", "--group", "g", "--json").json
+        assert [job["id"] for job in told] == ["kept", "later"]
+        assert "give ids, or --group" in cli.refused("explain", "kept", "--group", "g", code=2)
+        assert "give ids, or --group" in cli.refused("explain", code=2)
+        assert "no group 'x'" in cli.refused("explain", "--group", "x", code=3)
+
+    def test_its_output_is_printed_and_followed(self, cli: Cli) -> None:
+        fill(cli, a="echo one", b="echo two")
+        cli.add("echo other")
+        following = cli.start("logs", "--group", "g", "--follow")
+        run_all(cli)
+        assert following.wait(30) == 0
+        assert following.stdout is not None
+        told = {"a | one", "b | two"}
+        assert set(following.stdout.read().decode().splitlines()) == told
+        assert set(cli.ok("logs", "--group", "g").lines) == told
+        assert "no group 'x'" in cli.refused("logs", "--group", "x", code=3)
+        assert "leave them out" in cli.refused("logs", "a", "--group", "g", code=2)
+
+
 class TestOnDone:
+    def test_that_it_is_there_already_is_said(self, cli: Cli) -> None:
+        once = ("enqueue", "true", "--group", "night", "--on-done")
+        assert "Note: group" not in cli.ok(*once, "echo over").stderr
+        assert "Note: group" not in cli.ok(*once, "echo over").stderr
+        assert "this one is left out" in cli.ok(*once, "echo else").stderr
+        run_all(cli)
+        said = "Note: group night has its --on-done already; it won't run again.\n"
+        assert said in cli.ok(*once, "echo over").stderr
+        many = ("enqueue", "--group", "night", "--on-done", "echo over")
+        assert said in cli.ok(*many, "--array", "1-2", "true").stderr
+        assert said in cli.ok(*many, "--lines", "-", input="true\n").stderr
+        graph = '{"name": "a", "command": "true"}\n'
+        assert said in cli.ok(*many, "--graph", "-", input=graph).stderr
+
     def test_it_runs_once_when_all_have_ended(self, cli: Cli) -> None:
         fired = 'echo "$QUEUECTL_GROUP" >> fired'
         told = cli.ok(

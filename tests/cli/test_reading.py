@@ -89,6 +89,10 @@ def test_status_as_json(mixed: Cli) -> None:
 def test_status_says_who_works(cli: Cli) -> None:
     cli.add("true", "--delay", "1h")
     assert "Workers are STOPPED; start some with: queuectl worker start" in cli.ok("status").lines
+    vast = cli.add("true", "--needs", "mem=64G", "--requires", "ssd")
+    start = "start some with: queuectl worker start --resources mem=64G --label ssd"
+    assert f"Workers are STOPPED; {start}" in cli.ok("status").lines
+    cli.ok("cancel", vast)
     node = cli.node(count=3)
     shown = cli.ok("status").stdout
     assert "Workers are RUNNING: 3 workers on 1 node, 0 busy" in shown

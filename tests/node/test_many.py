@@ -172,7 +172,7 @@ def test_drain_says_what_it_leaves_in_paused_queues(lab: Lab) -> None:
     held = lab.queue.enqueue("true").id
     lab.queue.pause("default")
     assert lab.node("--drain").wait(60) == 0
-    assert "Nothing left to do; 1 job waits, paused or held." in lab.log()
+    assert "Nothing left to do; 1 job waits, in paused queues." in lab.log()
     assert lab.queue.get(held).state == State.PENDING
 
 
@@ -181,6 +181,21 @@ def test_drain_sums_up_what_it_did(lab: Lab) -> None:
         lab.queue.enqueue(command, max_retries=0)
     assert lab.node("--drain").wait(60) == 0
     assert "Nothing left to do: 2 completed, 1 dead.\n" in lab.log()
+
+
+def test_drain_says_what_keeps_what_is_left(lab: Lab) -> None:
+    lab.queue.enqueue("false", id="dead", max_retries=0)
+    lab.queue.enqueue("true", after="dead")
+    lab.queue.hold(lab.queue.enqueue("true"))
+    lab.queue.enqueue("true", needs={"gpu": 1})
+    lab.queue.push("data", b"x", type="mail")
+    assert lab.node("--drain").wait(60) == 0
+    told = (
+        "Nothing left to do: 1 dead; 1 job waits, held; 1 job waits, for other nodes to handle;"
+        " 1 job waits, for nodes that have what is needed (see queuectl status);"
+        " 1 job waits, blocked by others (see queuectl groups, and queuectl explain ID).\n"
+    )
+    assert told in lab.log()
 
 
 def test_drain_says_what_it_waits_for(lab: Lab) -> None:

@@ -6,7 +6,10 @@ import pytest
 
 from queuectl import NotFoundError, Queue, State, chain, parallel
 from queuectl.access import Role
-from queuectl.errors import BadJobError
+from queuectl.changes import repairing
+from queuectl.editing import retrying
+from queuectl.errors import BadJobError, StuckError
+from queuectl.filter import Filter
 from queuectl.lineage import Relative
 from tests.remote.conftest import token_of
 from tests.support import Lab
@@ -46,6 +49,7 @@ def test_it_is_all_the_same_in_python(lab: Lab, far: Queue) -> None:
     assert set(far.taken_along(["second"]).ids) == {*batch.ids, one.id, two.id}
     assert near.get(stored.names["n"]).after == ("first",)
     assert far.explain("second") == near.explain("second")
+    assert far.is_stuck(["second"]) is near.is_stuck(["second"]) is False
     with pytest.raises(BadJobError, match="x -> y -> x"):
         far.enqueue_many(
             [
@@ -57,6 +61,33 @@ def test_it_is_all_the_same_in_python(lab: Lab, far: Queue) -> None:
         far.enqueue("true", after="nobody")
     far.edit("second", after=[])
     assert near.get("second").state == State.PENDING
+
+
+def test_a_group_is_repaired_by_changing_what_failed_only(
+    lab: Lab, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load: dict[str, object] = {
+        "id": "load",
+        "command": "echo load",
+        "after": "bad",
+        "env": {"SECRET": "x"},
+    }
+    jobs: list[dict[str, object]] = [{"id": "bad", "command": "false"}, load]
+    lab.queue.enqueue_many(jobs, group="night", max_retries=0, if_parent_fails="cancel")
+    assert lab.run("worker", "start", "--count", "1", "--drain").returncode == 0
+    monkeypatch.setenv("QUEUECTL_TOKEN", token_of(lab, "mender", Role.OPERATE, Role.SUBMIT))
+    with Queue(server.url) as far:
+        change = repairing(retrying({"command": "true"}))
+        assert far.change_matching(Filter(groups=("night",)), change) == 2
+        lab.queue.enqueue("false", id="dead", max_retries=0)
+        lab.queue.enqueue("true", id="kept", after="dead", group="stuck")
+        assert not far.is_stuck(["kept"])
+        assert lab.run("worker", "start", "--count", "1", "--drain").returncode == 0
+        assert far.is_stuck(["kept"])
+        assert far.is_stuck(Filter(groups=("stuck",)))
+        with pytest.raises(StuckError, match="job dead is dead"):
+            far.groups.wait("stuck", or_stuck=True)
+    assert [lab.queue.get(id).command for id in ("bad", "load")] == ["true", "echo load"]
 
 
 def test_who_is_let_in_for_some_queues_learns_nothing_of_others(

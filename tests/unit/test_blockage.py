@@ -47,6 +47,28 @@ def test_of_one_job_it_is_its_own_way() -> None:
     assert blockage(STUCK, "dead").links == blockage(STUCK).links
 
 
+def test_what_took_others_along_is_a_root_cause_too() -> None:
+    jobs = {
+        "dead": (State.DEAD, None),
+        "child": (State.CANCELLED, "its parent dead is dead"),
+        "next": (State.CANCELLED, "its parent child was cancelled"),
+        "off": (State.CANCELLED, "cancelled by somebody"),
+        "behind": (State.CANCELLED, "its parent off was cancelled"),
+    }
+    pairs = [("dead", "child"), ("child", "next"), ("dead", "off"), ("off", "behind")]
+    graph = Graph(
+        id="",
+        nodes=tuple(Node(id=id, state=state, reason=why) for id, (state, why) in jobs.items()),
+        links=tuple(
+            Link(parent=one, child=other, wanted="ok", came_to=jobs[one][0], is_met=False)
+            for one, other in pairs
+        ),
+    )
+    found = blockage(graph)
+    assert found.roots == {"dead"}
+    assert found.links == {("dead", "child"), ("child", "next")}
+
+
 def test_what_is_gone_counts_as_what_it_was() -> None:
     gone = a_graph({"x": None, "y": State.BLOCKED}, ("x", "y", State.DEAD, False))
     assert blockage(gone).roots == {"x"}

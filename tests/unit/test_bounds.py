@@ -220,3 +220,13 @@ class TestPlan:
     def test_its_sentences(self) -> None:
         assert refusal(["a: b", "c: d"]) == "a: b; c: d (--best-effort would run it without)"
         assert note(["a: b", "c: d"]) == "not enforced: a: b; c: d"
+
+    def test_of_memory_that_is_watched_they_say_so(self) -> None:
+        how = "watched by sampling, not by the kernel"
+        memory, cpus = "memory 1MiB: x", "cpus 1: y"
+        assert refusal([memory], watched=True) == f"{memory} (with --best-effort it is {how})"
+        assert refusal([memory, cpus], watched=True) == (
+            f"{memory}; {cpus} (--best-effort would run it without; memory is {how} then)"
+        )
+        assert note([memory], watched=True) == f"{how}: {memory}"
+        assert note([memory, cpus], watched=True) == f"{how}: {memory}; not enforced: {cpus}"

@@ -22,6 +22,7 @@ from queuectl.report import (
     moment,
     node_dict,
     seconds,
+    why_ended,
 )
 from queuectl.store.histogram import bucket_of
 from tests.unit.samples import NOW, SAMPLE, a_job
@@ -38,6 +39,26 @@ ADDED = (
     " on_dead traceparent tracestate stdin_bytes open_parents devices schedule scheduled_for"
     " paused_at paused_by held hook hook_of type data_base64 trace_id at_once"
 ).split()
+
+
+@pytest.mark.parametrize(
+    ("reason", "error", "told"),
+    [
+        (
+            "exit code 3; no retries allowed",
+            "exit code 3: oh",
+            "exit code 3: oh; no retries allowed",
+        ),
+        ("no start: a; b; given up", "no start: a; b", "no start: a; b; given up"),
+        ("no start: a; b; given up", "no start: a; b: oh", "no start: a; b: oh; given up"),
+        ("no start: a; b; given up", "no sta", "no start: a; b; given up"),
+        ("its parent x is dead", None, "its parent x is dead"),
+        ("its parent x is dead", "exit code 1", "its parent x is dead: exit code 1"),
+        (None, "exit code 1", "exit code 1"),
+    ],
+)
+def test_why_it_ended_is_told_once(reason: str | None, error: str | None, told: str) -> None:
+    assert why_ended(a_job(reason=reason, error=error)) == told
 
 
 def a_count(**changes: Any) -> Count:

@@ -16,8 +16,9 @@ from queuectl.changes import (
     is_ending,
     repairing,
     retrying_from,
+    stays_itself,
 )
-from queuectl.cli.change_report import WAY_OUT, Manner, Words
+from queuectl.cli.change_report import WAY_OUT, Manner, Words, titled_before
 from queuectl.cli.changing import change_jobs, dry_run_option, ids_argument, manner_options
 from queuectl.cli.command import Command
 from queuectl.cli.confirm import confirm
@@ -178,16 +179,18 @@ def retry(
     itself.
 
     With --with they run as other jobs from then on, by the fields of a JSON job; what these were
-    is kept in the history. Steps that are done stay done, but for that of --from and those after
-    it.
+    is kept in the history; --dry-run says what each would become. With --group and no --state that
+    is about the dead ones only: what was cancelled because of them goes on as it was. Steps that
+    are done stay done, but for that of --from and those after it.
     """
     change = _retrying(changed) if changed else RETRY
-    if wanted.groups and not wanted.states:
-        change = repairing(change)
     if from_step is not None:
         change = retrying_from(from_step, change)
+    if wanted.groups and not wanted.states:
+        change = repairing(change)
     sentence = partial(_retried_alone, ids=ids) if ids else _retried
-    words = Words(would="retry", done="retried", sentence=sentence)
+    what = partial(_retried_as, change=change) if changed else titled_before
+    words = Words(would="retry", done="retried", sentence=sentence, what=what)
     return change_jobs(change, words, ids, wanted, how, asks=False)
 
 
@@ -203,6 +206,19 @@ def _retrying(pairs: tuple[str, ...]) -> Change:
     change = retrying(given)
     read_some(given, now=int(time() * 1000))
     return change
+
+
+def _retried_as(each: Changed, *, change: Change) -> str:
+    """Say what becomes of a job that is retried as another one: what it was -> what it is then."""
+    from queuectl.editing import told_retried
+
+    if stays_itself(each.before, change):
+        return f"as it was: {titled_before(each)}"
+    after = each.after or each.before
+    told = told_retried(each.before, after)
+    if not {"run_at", "delay"}.isdisjoint(change.asked.given or ()):
+        told = "; ".join(filter(None, (told, f"due {local(after.run_at)}")))
+    return told or f"as it was: {titled_before(each)}"
 
 
 def _retried_alone(queue: Queue, each: Changed, *, ids: tuple[str, ...]) -> str:

@@ -23,6 +23,11 @@ WAY_OUT = "Its node is gone; `queuectl worker start` settles that."
 """What helps where a job only seems to run."""
 
 
+def titled_before(each: Changed) -> str:
+    """Name a job by what it was before it is changed."""
+    return titled(each.before)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
     """How people speak of a change."""
@@ -33,7 +38,7 @@ class Words:
     """As in "3 jobs cancelled"."""
     sentence: Callable[[Queue, Changed], str]
     """Says what became of a job."""
-    what: Callable[[Changed], str] = lambda each: titled(each.before)
+    what: Callable[[Changed], str] = titled_before
     """Says, of what would be done, what it is about."""
     ends_as: State = State.CANCELLED
     """What a job is whose run was ended for it."""

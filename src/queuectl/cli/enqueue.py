@@ -9,8 +9,24 @@ import click
 
 from queuectl.cli.expand import expansion_options, wanted
 from queuectl.cli.interrupts import truthful
-from queuectl.cli.notes import near_queue, note_idle, note_near, note_paused, note_unhandled
-from queuectl.cli.options import Once, json_option, open_queue, quiet_option, raw_option
+from queuectl.cli.notes import (
+    near_queue,
+    note_followed,
+    note_idle,
+    note_near,
+    note_paused,
+    note_unhandled,
+)
+from queuectl.cli.options import (
+    Once,
+    follow_option,
+    json_option,
+    open_queue,
+    or_stuck_option,
+    quiet_option,
+    raw_option,
+    wait_option,
+)
 from queuectl.cli.outlet import outlet
 from queuectl.cli.program import (
     LITERAL,
@@ -28,7 +44,7 @@ from queuectl.cli.program import (
     on_done_option,
 )
 from queuectl.cli.render import complain, plural, safe, say, shorten, write, write_json
-from queuectl.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, BadJobError
+from queuectl.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, BadJobError, StuckError
 from queuectl.job import DEFAULT_QUEUE, Job, State
 from queuectl.values import dataclass
 from queuectl.when import format_duration, local, until
@@ -78,6 +94,8 @@ class Manner:
     as_json: bool
     on_done: str | None = None
     """What runs when the group is over."""
+    or_stuck: bool = False
+    """Whether it stays no longer than something of that can go on by itself."""
 
 
 @click.command(cls=TakesProgram, examples=EXAMPLES)
@@ -116,8 +134,9 @@ class Manner:
 @field_options()
 @finally_option
 @on_done_option
-@click.option("--wait", "-w", is_flag=True, help="Wait until it is finished; exit as it did.")
-@click.option("--follow", "-f", is_flag=True, help="Wait, and show its output as it comes.")
+@wait_option
+@follow_option
+@or_stuck_option
 @raw_option
 @quiet_option
 @json_option
@@ -132,6 +151,7 @@ def enqueue(
     on_done: str | None,
     wait: bool,
     follow: bool,
+    or_stuck: bool,
     raw: bool,
     quiet: bool,
     as_json: bool,
@@ -158,12 +178,15 @@ def enqueue(
     """
     exact = exact_words()
     how = Manner(
-        wait=wait or follow, follow=follow, raw=raw, quiet=quiet, as_json=as_json, on_done=on_done
+        wait=wait or follow,
+        follow=follow,
+        raw=raw,
+        quiet=quiet,
+        as_json=as_json,
+        on_done=on_done,
+        or_stuck=or_stuck,
     )
-    if raw and not follow:
-        raise click.UsageError("--raw is for --follow: nothing else shows what the job writes")
-    if follow and as_json:
-        raise click.UsageError("--follow prints what the job writes, so --json can't be with it")
+    check_manner(how)
     if dry_run and how.wait:
         raise click.UsageError("With --dry-run nothing is stored, so there is nothing to wait for")
     asked = wanted(flags)
@@ -191,6 +214,16 @@ def enqueue(
     if array is not None:
         return take(array)
     return _with_file(file or lines or "", lines is not None, keep_going, take)
+
+
+def check_manner(how: Manner) -> None:
+    """Refuse what makes no sense together about reporting and staying."""
+    if how.raw and not how.follow:
+        raise click.UsageError("--raw is for --follow: nothing else shows what the job writes")
+    if how.follow and how.as_json:
+        raise click.UsageError("--follow prints what the job writes, so --json can't be with it")
+    if how.or_stuck and not how.wait:
+        raise click.UsageError("--or-stuck is for --wait and --follow")
 
 
 def _check_graph(path: str, flags: dict[str, Any], *, is_many: bool, keep_going: bool) -> None:
@@ -260,6 +293,7 @@ def enqueue_one(fields: dict[str, Any], how: Manner) -> int:
     with open_queue(create=True) as queue, truthful(queue):
         near = near_queue(queue, str(fields.get("queue") or DEFAULT_QUEUE))
         name_parents(queue, fields)
+        note_followed(queue, last)
         job, is_new = _stored(queue, fields, last)
         outlet.done = lambda: f"Job {job.id} is stored"
         is_changed = fields.get("on_duplicate") == "debounce"
@@ -417,12 +451,14 @@ def _enqueue_feed(given: dict[str, Any], keep_going: bool, how: Manner, feed: "F
     from queuectl.cli.bulk import Bulk
 
     _warn_directory(given)
-    bulk = Bulk(feed, given, keep_going=keep_going, last=follower(how.on_done, given))
+    last = follower(how.on_done, given)
+    bulk = Bulk(feed, given, keep_going=keep_going, last=last)
     bulk.prepare()
     name = str(given.get("queue") or DEFAULT_QUEUE)
     with open_queue(create=True) as queue, truthful(queue):
         near = near_queue(queue, name)
         name_parents(queue, given)
+        note_followed(queue, last)
         batch = bulk.enqueue(queue)
         outlet.done = lambda: f"{plural(len(batch.ids), 'job')} stored"
         bulk.report(batch, quiet=how.quiet, as_json=how.as_json)
@@ -447,6 +483,7 @@ def _enqueue_graph(path: str, given: dict[str, Any], how: Manner, *, dry_run: bo
     name = str(given.get("queue") or DEFAULT_QUEUE)
     with open_queue(create=True) as queue, truthful(queue):
         near = near_queue(queue, name)
+        note_followed(queue, last)
         batch, found = graph_file.enqueue(queue, entries, given, last)
         group = given.get("group")
         graph_file.tell(batch, found, group, quiet=how.quiet, as_json=how.as_json)
@@ -491,6 +528,7 @@ def _enqueue_expansion(
         first = first_of(expansion)
         with open_queue(create=True) as queue, truthful(queue):
             near = near_queue(queue, name)
+            note_followed(queue, last)
             stored = store_all(queue, first, expansion, last)
             rest = [] if stored.is_whole else [stored.rest(asked.skip, group)]
             ids, missing = stored.batch.ids, rest
@@ -528,6 +566,7 @@ def _enqueue_pairs(
         _warn_directory({**expansion.shared})
         name = str(expansion.shared.get("queue") or DEFAULT_QUEUE)
         near = near_queue(queue, name)
+        note_followed(queue, last)
         batch = queue.enqueue_many([*requests, last] if last and requests else requests)
         if last and requests:
             batch = without_following(batch)
@@ -552,7 +591,7 @@ def show_requests(requests: "Iterable[dict[str, Any]]", how: Manner) -> int:
 def _wait(queue: "Queue", ids: Sequence[str], how: Manner) -> int:
     from queuectl.cli.wait import wait_for_jobs
 
-    return wait_for_jobs(queue, ids, talk=not how.quiet)
+    return wait_for_jobs(queue, ids, talk=not how.quiet, or_stuck=how.or_stuck)
 
 
 def _follow(queue: "Queue", ids: Sequence[str], how: Manner) -> int:
@@ -561,5 +600,9 @@ def _follow(queue: "Queue", ids: Sequence[str], how: Manner) -> int:
 
     again = f"go on with: queuectl logs -f {ids[0]}" if len(ids) == 1 else "queuectl logs goes on"
     with still_going(f"Nothing was stopped; {again}."):
-        follow_ids(queue, ids, talk=not how.quiet, raw=how.raw)
+        try:
+            follow_ids(queue, ids, talk=not how.quiet, raw=how.raw, or_stuck=how.or_stuck)
+        except StuckError as error:
+            complain(f"{str(error).rstrip('.')}; {again}.")
+            return EXIT_FAILED
     return _wait(queue, ids, how)

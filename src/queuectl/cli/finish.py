@@ -16,6 +16,7 @@ from queuectl.job import Job, State
 from queuectl.queue import Queue
 from queuectl.report import why_ended
 from queuectl.titles import titled
+from queuectl.waiting import IN_VAIN, LOOK_AGAIN, unless_stuck
 from queuectl.when import human
 
 if TYPE_CHECKING:
@@ -28,11 +29,6 @@ FIRST_SIGNAL = 128
 
 PATIENCE = 1.0
 """Seconds after which we say why nothing happens."""
-
-LOOK_AGAIN = 5.0
-"""Seconds after which it is looked again whether somebody waits in vain."""
-IN_VAIN = ("root_cause", "parent_gone")
-"""Reasons that may come about while somebody waits, and end only by hand."""
 
 LONG = 10_000
 """Milliseconds that a wait must take at least for us to say until when it is."""
@@ -108,6 +104,21 @@ class Hint:
                     self._said.add(reason.text)
                     say(sentence(reason))
             self._is_first = False
+
+    def or_stuck(self, is_stuck: Callable[[], bool]) -> Callable[[int], None]:
+        """Return a tick that says it, and raises `StuckError` once all that is left is in vain.
+
+        Why that is so has been said then, whoever else hears of nothing.
+        """
+
+        def why() -> "Sequence[Reason]":
+            reasons = self._why()
+            for reason in reasons:
+                if reason.cause in IN_VAIN and reason.text not in self._said:
+                    say(sentence(reason))
+            return ()
+
+        return unless_stuck(is_stuck, why)
 
     def _is_news(self, reason: "Reason") -> bool:
         return self._is_first or (reason.cause in IN_VAIN and reason.text not in self._said)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from queuectl.cli.command import Command
-from queuectl.cli.finish import LOOK_AGAIN, Hint, still_going
+from queuectl.cli.finish import Hint, still_going
 from queuectl.cli.notes import again
 from queuectl.cli.options import json_option, open_queue, quiet_names_option
 from queuectl.cli.paging import how_many, limit_option
@@ -17,6 +17,7 @@ from queuectl.cli.progress import Bar
 from queuectl.cli.render import (
     STATE_COLOURS,
     Column,
+    complain,
     is_terminal,
     plural,
     safe,
@@ -27,9 +28,10 @@ from queuectl.cli.render import (
     write_json_array,
     write_long_table,
 )
-from queuectl.errors import EXIT_DONE, EXIT_FAILED
+from queuectl.errors import EXIT_DONE, EXIT_FAILED, StuckError
 from queuectl.job import State
 from queuectl.report import group_dict
+from queuectl.waiting import LOOK_AGAIN
 from queuectl.when import ago, human
 
 if TYPE_CHECKING:
@@ -153,7 +155,7 @@ def state_of(group: "Group", *, is_stuck: bool = False) -> str:
 # -- how far one is ---------------------------------------------------------------------
 
 
-def show_progress(name: str, *, once: bool, as_json: bool) -> int:
+def show_progress(name: str, *, once: bool, as_json: bool, or_stuck: bool) -> int:
     """Show how far a group is, until it is over, or once; returns the exit code."""
     with open_queue() as queue:
         group = queue.groups.get(name)
@@ -164,10 +166,10 @@ def show_progress(name: str, *, once: bool, as_json: bool) -> int:
         if once:
             write(safe(line_of(group, queue.now(), is_stuck=bool(_stuck(queue, [group])))))
             return EXIT_DONE
-        return _follow(queue, group)
+        return _follow(queue, group, or_stuck=or_stuck)
 
 
-def _follow(queue: "Queue", group: "Group") -> int:
+def _follow(queue: "Queue", group: "Group", *, or_stuck: bool) -> int:
     name = group.name
     go_on = again(f"progress --group {_quoted(name)}")
     hint = Hint(queue, lambda: queue.groups.why(name))
@@ -184,8 +186,15 @@ def _follow(queue: "Queue", group: "Group") -> int:
             bar(group.done, group.jobs, dead=group.dead, stuck=stuck.is_so(group))
             if not is_terminal(sys.stderr):
                 lines.show(group, is_stuck=stuck.is_so(group))
+            look(group.open)
 
-        queue.wait_until(left, tick=tick)
+        watch = queue.watch(groups=[name])
+        look = hint.or_stuck(watch.is_stuck) if or_stuck else lambda _: None
+        try:
+            queue.wait_until(left, tick=tick)
+        except StuckError as error:
+            complain(f"{str(error).rstrip('.')}; go on with: {go_on}")
+            return EXIT_FAILED
     lines.end(group)
     return EXIT_DONE if group.came_to == State.COMPLETED else EXIT_FAILED
 

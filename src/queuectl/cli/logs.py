@@ -10,7 +10,14 @@ from queuectl.cli.command import Command
 from queuectl.cli.finish import Hint, describe_end
 from queuectl.cli.interrupts import raised
 from queuectl.cli.notes import note_unused
-from queuectl.cli.options import JOB_ID, open_queue, queues_option, raw_option, tags_option
+from queuectl.cli.options import (
+    JOB_ID,
+    groups_option,
+    open_queue,
+    queues_option,
+    raw_option,
+    tags_option,
+)
 from queuectl.cli.render import is_terminal, say
 from queuectl.cli.stream import STDERR, STDOUT, Objects, Plain, Prefixed
 from queuectl.errors import NotFoundError
@@ -30,6 +37,7 @@ queuectl logs 7f3k -f               # and go on, through retries, until it is fi
 queuectl logs 7f3k --attempt 1      # what its first run wrote
 queuectl logs 7f3k h2vq -f          # two jobs, each line behind its job's id
 queuectl logs --tag nightly -f      # all that are tagged so, until they are finished
+queuectl logs --group night         # what those of a group have written so far
 queuectl logs --tag nightly --json | jq -r 'select(.stream == "stderr") | .text'
 queuectl logs                       # follow all that runs, until Ctrl+C
 """
@@ -67,6 +75,7 @@ class Form:
 @tags_option(
     "All jobs with this tag, also finished ones; with several, those that have all of them."
 )
+@groups_option("All jobs of this group, also finished ones; repeatable.")
 @raw_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object per line (JSON Lines).")
 def logs(
@@ -78,15 +87,16 @@ def logs(
     only_stderr: bool,
     queues: tuple[str, ...],
     tags: tuple[str, ...],
+    groups: tuple[str, ...],
     raw: bool,
     as_json: bool,
 ) -> None:
     """Print or follow the output of jobs as they run.
 
     What one job wrote to stdout goes to stdout, and what it wrote to stderr to stderr, byte for
-    byte. For several jobs, and with --tag, all lines go to stdout, each behind its job's id and a
-    bar, or an exclamation mark if it was written to stderr. Without ids or tags all jobs that run
-    from now on are followed.
+    byte. For several jobs, and with --tag or --group, all lines go to stdout, each behind its job's
+    id and a bar, or an exclamation mark if it was written to stderr. Without ids, tags or groups
+    all jobs that run from now on are followed.
 
     On a terminal, colours and progress bars look as the job meant them; of several jobs, a line
     that overwrites itself is shown as it is in the end. All other control characters are shown as
@@ -98,8 +108,8 @@ def logs(
     """
     if attempt is not None and (all_runs or len(ids) != 1):
         raise click.UsageError("--attempt is for one job, and not with --all")
-    if ids and (queues or tags):
-        raise click.UsageError("--queue and --tag choose jobs; leave them out, or the ids")
+    if ids and (queues or tags or groups):
+        raise click.UsageError("--queue, --tag and --group choose jobs; leave them out, or the ids")
     if raw and as_json:
         raise click.UsageError("--json has no control characters, so --raw can't be with it")
     streams: Streams = (STDOUT, STDERR)
@@ -109,7 +119,10 @@ def logs(
     with open_queue() as queue, raised():
         if not ids:
             note_unused(queue, queues)
-            _print_matching(queue, Filter(queues=queues, tags=tags), form, all_runs, follow)
+            for name in groups:
+                queue.groups.get(name)
+            which = Filter(queues=queues, tags=tags, groups=groups)
+            _print_matching(queue, which, form, all_runs, follow)
             return
         jobs = list({job.id: job for job in (queue.get(id) for id in ids)}.values())
         _print_named(queue, jobs, form, attempt, all_runs, follow)
@@ -125,7 +138,7 @@ def _print_named(
         for job, sink, begin in zip(jobs, _sinks(jobs, form), first, strict=True)
     ]
     if follow:
-        queue.follow(followers, tick=_hint(queue, jobs))
+        queue.follow(followers, tick=_shown(_hint(queue, jobs)))
         _say_silent(queue, jobs)
     else:
         for follower in followers:
@@ -133,19 +146,36 @@ def _print_named(
         _say_unstarted(queue, jobs)
 
 
-def follow_ids(queue: Queue, ids: Sequence[str], *, talk: bool, raw: bool = False) -> None:
-    """Follow these jobs from their first run until they are finished."""
+def follow_ids(
+    queue: Queue, ids: Sequence[str], *, talk: bool, raw: bool = False, or_stuck: bool = False
+) -> None:
+    """Follow these jobs from their first run until they are finished.
+
+    With `or_stuck`, raises `StuckError` once all that is left of them waits in vain.
+    """
     jobs = [queue.get(id) for id in ids]
     followers = [
         queue.follower(job, sink, talk=_talk(talk))
         for job, sink in zip(jobs, _sinks(jobs, Form(raw=raw)), strict=True)
     ]
-    queue.follow(followers, tick=_hint(queue, jobs, talk=talk))
+    hint = _hint(queue, jobs, talk=talk)
+    show = _shown(hint)
+    if not or_stuck:
+        queue.follow(followers, tick=show)
+        return
+    watch = queue.watch(ids)
+    look = hint.or_stuck(lambda: bool(watch.remaining()) and watch.is_stuck())
+
+    def tick() -> None:
+        show()
+        look(len(followers))
+
+    queue.follow(followers, tick=tick)
 
 
-def _hint(queue: Queue, jobs: Sequence[Job], *, talk: bool = True) -> "Tick":
+def _hint(queue: Queue, jobs: Sequence[Job], *, talk: bool = True) -> Hint:
     ids = [job.id for job in jobs]
-    return _shown(Hint(queue, lambda: queue.explain_some(ids), talk=talk))
+    return Hint(queue, lambda: queue.explain_some(ids), talk=talk)
 
 
 def _shown(hint: Hint) -> "Tick":
@@ -159,14 +189,14 @@ def _shown(hint: Hint) -> "Tick":
 
 
 def _print_matching(queue: Queue, which: Filter, form: Form, all_runs: bool, follow: bool) -> None:
-    """Print what the jobs with a tag wrote, or follow them; without tags follow all that runs."""
+    """Print what the jobs with a tag, or of a group, wrote, or follow them; else all that runs."""
     make = _maker(queue, form, all_runs)
-    if not which.tags:
+    if not (which.tags or which.groups):
         _talk(True)("Following all jobs; Ctrl+C ends it.")
         hint = Hint(queue, lambda: queue.hindrances(which.queues))
         queue.follow_all(which, make, tick=_shown(hint))
         return
-    if not queue.list(which, limit=1):
+    if which.tags and not queue.list(which, limit=1):
         from queuectl.watches import none_tagged
 
         raise none_tagged(which)

@@ -4,8 +4,8 @@ Nothing is said to programs (`--json`), nor to those who want bare results (`-q`
 odd about the environment.
 """
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -144,6 +144,23 @@ def note_unknown_groups(queue: "Queue", names: Sequence[str]) -> None:
     """Say which of these groups there aren't: they may be misspelt."""
     for name in queue.groups.unknown(names) if names and are_wanted() else ():
         say(f"Note: there is no group {name!r}; see {again('groups')}")
+
+
+def note_followed(queue: "Queue", last: "Mapping[str, Any] | None") -> None:
+    """Say that what is to run when a group is over won't: there is something for that already."""
+    if last is None or not are_wanted():
+        return
+    from queuectl.dependencies import read_parent
+    from queuectl.job import FINISHED
+
+    name = read_parent(last["after_group"][0])[0]
+    there = queue.groups.follower(name)
+    if there is None:
+        return
+    if there.state in FINISHED:
+        say(f"Note: group {name} has its --on-done already; it won't run again.")
+    elif there.command != last.get("command"):
+        say(f"Note: group {name} has its --on-done already, job {there.id}; this one is left out.")
 
 
 def again(command: str) -> str:

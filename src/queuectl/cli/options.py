@@ -350,4 +350,19 @@ quiet_names_option = click.option(
 raw_option = click.option(
     "--raw", is_flag=True, help="Let all control characters through to the terminal."
 )
+wait_option = click.option(
+    "--wait",
+    "-w",
+    is_flag=True,
+    help="Wait until it is finished; exit as it did. What waits in vain is waited for: see "
+    "--or-stuck.",
+)
+follow_option = click.option(
+    "--follow", "-f", is_flag=True, help="Wait, and show its output as it comes."
+)
+or_stuck_option = click.option(
+    "--or-stuck",
+    is_flag=True,
+    help="Wait no longer than something of that can go on by itself; then exit with 1.",
+)
 yes_option = click.option("--yes", "-y", is_flag=True, help="Don't ask first.")

@@ -5,8 +5,15 @@ from typing import Any
 import click
 
 from queuectl.cli.command import Command
-from queuectl.cli.enqueue import Manner, enqueue_one
-from queuectl.cli.options import json_option, quiet_option, raw_option
+from queuectl.cli.enqueue import Manner, check_manner, enqueue_one
+from queuectl.cli.options import (
+    follow_option,
+    json_option,
+    or_stuck_option,
+    quiet_option,
+    raw_option,
+    wait_option,
+)
 from queuectl.cli.program import (
     field_options,
     finally_option,
@@ -33,8 +40,9 @@ NOT_FOR_DATA = ("id", "stdin", "shell", "type", "data")
 @field_options(but=NOT_FOR_DATA)
 @finally_option
 @on_done_option
-@click.option("--wait", "-w", is_flag=True, help="Wait until it is finished; exit as it did.")
-@click.option("--follow", "-f", is_flag=True, help="Wait, and show its output as it comes.")
+@wait_option
+@follow_option
+@or_stuck_option
 @raw_option
 @quiet_option
 @json_option
@@ -44,6 +52,7 @@ def push(
     on_done: str | None,
     wait: bool,
     follow: bool,
+    or_stuck: bool,
     raw: bool,
     quiet: bool,
     as_json: bool,
@@ -59,12 +68,15 @@ def push(
     exit code says so as that of enqueue does.
     """
     how = Manner(
-        wait=wait or follow, follow=follow, raw=raw, quiet=quiet, as_json=as_json, on_done=on_done
+        wait=wait or follow,
+        follow=follow,
+        raw=raw,
+        quiet=quiet,
+        as_json=as_json,
+        on_done=on_done,
+        or_stuck=or_stuck,
     )
-    if raw and not follow:
-        raise click.UsageError("--raw is for --follow: nothing else shows what the job writes")
-    if follow and as_json:
-        raise click.UsageError("--follow prints what the job writes, so --json can't be with it")
+    check_manner(how)
     fields = given_fields(flags)
     return enqueue_one(in_our_trace({"id": id, "data": _read(data), **fields}), how)
 

@@ -153,7 +153,8 @@ def _paused(name: str, found: "Status") -> str:
 def _workers(found: "Status", now: int) -> list[str]:
     alive = [node for node in found.nodes if node["alive"]]
     if not alive:
-        lines = [f"Workers are {paint('STOPPED', 'red')}; start some with: queuectl worker start"]
+        start = safe(" ".join(filter(None, ("queuectl worker start", _having(found)))))
+        lines = [f"Workers are {paint('STOPPED', 'red')}; start some with: {start}"]
     else:
         workers = plural(sum(node["workers"] for node in alive), "worker")
         busy = sum(node["running"] for node in alive)
@@ -171,6 +172,15 @@ def _workers(found: "Status", now: int) -> list[str]:
     if found.unhandled:
         lines += _unhandled(found, alive)
     return lines
+
+
+def _having(found: "Status") -> str:
+    """Write the options of `worker start` for what waiting jobs need, if they need something."""
+    if not found.handlers:
+        return ""
+    from queuectl.shortage import having
+
+    return having(found.handlers)
 
 
 def _unhandled(found: "Status", alive: "Sequence[dict[str, Any]]") -> list[str]:

@@ -6,7 +6,7 @@ import sys
 import click
 
 from queuectl.cli.command import Command
-from queuectl.cli.options import JOB_ID, json_option
+from queuectl.cli.options import JOB_ID, json_option, or_stuck_option
 from queuectl.errors import UsageError
 from queuectl.telling import (
     LONGEST_NOTE,
@@ -98,9 +98,10 @@ def _print_result(id: str, *, as_json: bool) -> None:
 @click.argument("note", required=False, default="")
 @click.option("--group", metavar="NAME", help="Show how far this group is, until it is over.")
 @click.option("--once", is_flag=True, help="With --group: show it as it is now, and end.")
+@or_stuck_option
 @json_option
 def progress(
-    percent: str | None, note: str, group: str | None, once: bool, as_json: bool
+    percent: str | None, note: str, group: str | None, once: bool, or_stuck: bool, as_json: bool
 ) -> int | None:
     """Tell inside a job how far it is, or show how far a group is.
 
@@ -119,10 +120,12 @@ def progress(
         raise click.UsageError("Give either a number, inside a job, or --group NAME")
     if once and group is None:
         raise click.UsageError("--once is for --group")
+    if or_stuck and (group is None or once or as_json):
+        raise click.UsageError("--or-stuck is for --group that is waited for")
     if group is not None:
         from queuectl.cli.groups import show_progress
 
-        return show_progress(group, once=once, as_json=as_json)
+        return show_progress(group, once=once, as_json=as_json, or_stuck=or_stuck)
     path = place_of(PROGRESS)
     line = f"{check_percent(percent or '')} {note}"
     told = read_progress(line)

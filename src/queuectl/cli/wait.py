@@ -17,12 +17,13 @@ from queuectl.cli.options import (
     groups_option,
     json_option,
     open_queue,
+    or_stuck_option,
     queues_option,
     tags_option,
 )
 from queuectl.cli.progress import Bar
 from queuectl.cli.render import complain, is_terminal, plural, safe, say, write_json
-from queuectl.errors import EXIT_DONE, EXIT_FAILED
+from queuectl.errors import EXIT_DONE, EXIT_FAILED, StuckError
 from queuectl.filter import Filter
 from queuectl.job import State
 from queuectl.queue import Queue
@@ -41,6 +42,7 @@ queuectl wait 7f3k                       # exits with the job's own exit code
 queuectl wait 7f3k h2vq --timeout 10m    # 0 only if both completed
 queuectl wait --tag nightly              # 0 only if all that are tagged so completed
 queuectl wait --group nightly            # 0 only if all of the group completed
+queuectl wait --group nightly --or-stuck # 1 as soon as nothing of it goes on by itself
 queuectl wait --all && echo "All done"   # until nothing is left to do
 """
 
@@ -54,6 +56,7 @@ queuectl wait --all && echo "All done"   # until nothing is left to do
     "--all", "-a", "everything", is_flag=True, help="All jobs of all queues not finished yet."
 )
 @click.option("--timeout", "-t", type=DURATION, metavar="D", help="Give up after this time.")
+@or_stuck_option
 @json_option
 def wait(
     ids: tuple[str, ...],
@@ -62,6 +65,7 @@ def wait(
     groups: tuple[str, ...],
     everything: bool,
     timeout: int | None,
+    or_stuck: bool,
     as_json: bool,
 ) -> int:
     """Wait until jobs are finished; exit as they did.
@@ -74,14 +78,16 @@ def wait(
     with --group and --tag all jobs that are in it or have it count, whenever they ended, with
     --queue and --all those that weren't finished when the waiting began. What wasn't needed in a
     group, as what it was to follow didn't happen, hasn't failed. When --timeout is over it is 124,
-    and the jobs go on.
+    and the jobs go on. With --or-stuck it is 1 as soon as all that is left waits in vain, such as
+    behind a dead job: without it, that is said, and waited for until somebody repairs it.
     """
     _check_chosen(ids=ids, queues=queues, tags=tags, groups=groups, everything=everything)
     with open_queue() as queue:
         note_unused(queue, queues)
         meant = [queue.meant(id).id for id in ids] or None
         watch = queue.watch(meant, queues=queues, tags=tags, groups=groups)
-        code = _wait(queue, watch, None if timeout is None else timeout / 1000, talk=True)
+        seconds = None if timeout is None else timeout / 1000
+        code = _wait(queue, watch, seconds, talk=True, or_stuck=or_stuck)
         if as_json:
             results = _results(queue, meant or ())
             write_json(watch.as_dict() | ({"results": results} if results else {}))
@@ -117,19 +123,23 @@ def _results(queue: Queue, ids: Sequence[str]) -> dict[str, Any]:
     return {job.id: found[job.seq] for job in jobs if job.seq in found}
 
 
-def wait_for_jobs(queue: Queue, ids: Sequence[str], *, talk: bool) -> int:
+def wait_for_jobs(queue: Queue, ids: Sequence[str], *, talk: bool, or_stuck: bool = False) -> int:
     """Wait until these jobs are finished; returns the exit code that stands for how they ended."""
-    return _wait(queue, queue.watch(ids), None, talk=talk)
+    return _wait(queue, queue.watch(ids), None, talk=talk, or_stuck=or_stuck)
 
 
-def _wait(queue: Queue, watch: "Watch", timeout: float | None, *, talk: bool) -> int:
+def _wait(
+    queue: Queue, watch: "Watch", timeout: float | None, *, talk: bool, or_stuck: bool
+) -> int:
     hint, label = Hint(queue, watch.why, talk=talk), _Label(queue, watch.only)
     with still_going(f"Nothing was stopped; {_again(watch)}."), Bar("Waiting") as bar:
 
         def tick(left: int) -> None:
             hint()
             bar(watch.total - left, watch.total, label(), dead=watch.dead)
+            look(left)
 
+        look = hint.or_stuck(watch.is_stuck) if or_stuck else lambda _: None
         try:
             queue.wait_until(watch.remaining, timeout=timeout, tick=tick)
         except TimeoutError:
@@ -137,6 +147,9 @@ def _wait(queue: Queue, watch: "Watch", timeout: float | None, *, talk: bool) ->
             waited = format_duration(round((timeout or 0) * 1000))
             complain(f"{left} not finished after {waited}; {_again(watch)}.")
             return EXIT_TIMED_OUT
+        except StuckError as error:
+            complain(f"{str(error).rstrip('.')}; {_again(watch)}.")
+            return EXIT_FAILED
     return _conclude(queue, watch, talk)
 
 

@@ -62,7 +62,7 @@ class Bounding:
         if made.denied is not None:
             raise ConfineError(made.denied)
         if made.refused and not best_effort:
-            raise ConfineError(refusal(made.refused))
+            raise ConfineError(refusal(made.refused, watched=made.watched))
         account = None if made.user is None else Account(made.user)
         if account is not None:
             told = {name.encode() for name in spec["env"]}
@@ -208,7 +208,7 @@ class Bounding:
                 bring_home(kept.container.result, kept.home)
         noted = [*kept.noted, *kept.confined.noted]
         kept.drop()
-        return used, note(noted) if noted else None
+        return used, note(noted, watched=kept.plan.watched) if noted else None
 
 
 def _counted(group: "cgroups.Group", used: "Used") -> "Used":

@@ -118,15 +118,28 @@ def plan(bounds: "Bounds", powers: Powers) -> Plan:
     return made
 
 
-def refusal(refused: "Collection[str]") -> str:
-    """Say that a run isn't started, as it can't be kept to what was asked."""
+def refusal(refused: "Collection[str]", *, watched: bool = False) -> str:
+    """Say that a run isn't started, as it can't be kept to what was asked.
+
+    What `--best-effort` would do instead is said: memory is `watched` then.
+    """
     what = "; ".join(refused)
-    return f"{what} (--best-effort would run it without)"
+    if not watched:
+        return f"{what} (--best-effort would run it without)"
+    if len(refused) == 1:
+        return f"{what} (with --best-effort it is {_SAMPLED})"
+    return f"{what} (--best-effort would run it without; memory is {_SAMPLED} then)"
 
 
-def note(refused: "Collection[str]") -> str:
-    """Say which bounds a run wasn't kept to."""
-    return "not enforced: " + "; ".join(refused)
+def note(refused: "Collection[str]", *, watched: bool = False) -> str:
+    """Say which bounds a run wasn't kept to, or only by the guard, which has `watched` memory."""
+    sampled = [one for one in refused if watched and one.startswith("memory ")]
+    others = [one for one in refused if one not in sampled]
+    told = [f"{_SAMPLED}: {'; '.join(sampled)}"] if sampled else []
+    return "; ".join([*told, f"not enforced: {'; '.join(others)}"] if others else told)
+
+
+_SAMPLED = "watched by sampling, not by the kernel"
 
 
 def _plan_user(bounds: "Bounds", powers: Powers, made: Plan) -> None:

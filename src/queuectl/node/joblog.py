@@ -1,11 +1,9 @@
 """The lines of a node's log that are about jobs."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from queuectl.admission import Serving
-from queuectl.facts import Count
 from queuectl.job import FINISHED, Job, Snoozed, State
 from queuectl.node import runs
 from queuectl.node.log import Log, printable
@@ -46,19 +44,12 @@ class JobLog:
         self._log.say(now, text)
         self._log.flush()
 
-    def nothing_left(
-        self, now: int, counts: Sequence[Count], queues: Serving, unhandled: int
-    ) -> None:
-        """Say that all is done, and how many jobs aren't: paused with their queue, or held."""
-        held = sum(
-            count.jobs
-            for count in counts
-            if count.state in (State.PENDING, State.FAILED) and count.queue in queues
-        )
+    def nothing_left(self, now: int, left: Mapping[str, int]) -> None:
+        """Say that all is done, and how many jobs aren't, by what keeps them."""
         done = ", ".join(f"{n} {state}" for state in FINISHED if (n := self._finished[state]))
         said = f"Nothing left to do: {done}" if done else "Nothing left to do"
-        why = "paused, held or for other nodes to handle" if unhandled else "paused or held"
-        self._log.say(now, f"{said}; {_waiting(held)}, {why}." if held else f"{said}.")
+        waits = [f"{_waiting(jobs)}, {why}" for why, jobs in left.items() if jobs > 0]
+        self._log.say(now, f"{'; '.join([said, *waits])}.")
 
     def begun(self, run: Run) -> None:
         """Hear that a run has begun, or is about to."""

@@ -9,6 +9,7 @@ something on its agenda is due (`agenda`). What it was told, `orders` carries ou
 import gc
 import os
 import select
+from collections import Counter
 from collections.abc import Callable, Collection
 from functools import partial
 from math import inf
@@ -26,7 +27,7 @@ from queuectl.errors import (
 )
 from queuectl.facts import Node, waiting_by_queue
 from queuectl.guard import tree, wire
-from queuectl.job import Exited, Job, Output, Transition
+from queuectl.job import Exited, Job, Output, State, Transition
 from queuectl.node import logfiles, runs, upkeep
 from queuectl.node.agenda import Agenda, Entry, Timer, never
 from queuectl.node.broadcast import Broadcast
@@ -48,6 +49,7 @@ from queuectl.node.signals import Interrupts, orders
 from queuectl.node.turns import Turn, TurnTaker
 from queuectl.queue import Queue
 from queuectl.resources import GPU
+from queuectl.shortage import is_short
 from queuectl.store.contract import Ended, Over, Topic
 from queuectl.tracecontext import VARIABLES
 from queuectl.values import quicken
@@ -373,12 +375,16 @@ class NodeLoop:
 
     def _unhandled(self) -> int:
         """Count the ready jobs of our queues that are for other nodes to run."""
+        return sum(self._lines_of_others().values())
+
+    def _lines_of_others(self) -> dict[str, int]:
+        """Count the ready jobs of our queues that are for other nodes, by what these must have."""
         queues = self.options.queues
-        return sum(
-            jobs
-            for (queue, handler), jobs in self.store.runs.lines(MANY).items()
-            if queue in queues and not queues.handles(handler)
-        )
+        found: Counter[str] = Counter()
+        for (queue, handler), jobs in self.store.runs.lines(MANY).items():
+            if queue in queues and not queues.handles(handler):
+                found[handler] += jobs
+        return found
 
     def _leave(self) -> None:
         self.member.lease.stop()
@@ -394,10 +400,23 @@ class NodeLoop:
             self._guarded(self._tell_what_is_left)
 
     def _tell_what_is_left(self) -> None:
-        counts = self.store.jobs.counts()
-        self.job_log.nothing_left(
-            self.store.clock.now(), counts, self.options.queues, self._unhandled()
-        )
+        ours, counts = self.options.queues, self.store.jobs.counts()
+        lines = waiting_by_queue(counts, self.store.settings.queues(), ours)
+        held = sum(self.store.jobs.count_held(list(lines)).values())
+        others = self._lines_of_others()
+        short = sum(jobs for handler, jobs in others.items() if is_short(handler, [ours]))
+        blocked = [one for one in counts if one.state == State.BLOCKED and one.queue in ours]
+        left = {
+            "in paused queues": sum(waiting_by_queue(counts, (), ours).values())
+            - sum(lines.values()),
+            "held": held,
+            "for other nodes to handle": sum(others.values()) - short,
+            "for nodes that have what is needed (see queuectl status)": short,
+            "blocked by others (see queuectl groups, and queuectl explain ID)": sum(
+                one.jobs for one in blocked
+            ),
+        }
+        self.job_log.nothing_left(self.store.clock.now(), left)
 
     # -- starting over --------------------------------------------------------------------
 

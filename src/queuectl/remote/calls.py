@@ -317,6 +317,10 @@ class Calls(Protocol):
         """Say why these jobs wait, or those that fit."""
 
     @reads
+    def are_in_vain(self, ids: list[str] | None, which: Filter | None) -> bool:
+        """Say whether all that is left of these jobs, or of those that fit, waits in vain."""
+
+    @reads
     def explain_open(self, queues: list[str]) -> list[Reason]:
         """Say why the jobs of queues wait that aren't finished."""
 

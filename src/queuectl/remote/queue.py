@@ -492,6 +492,11 @@ class RemoteQueue(Queue):
             return self._ask.explain_some(None, _sent(which))
         return self._ask.explain_some([*which], None)
 
+    def is_stuck(self, which: Sequence[str] | Filter) -> bool:
+        if isinstance(which, Filter):
+            return self._ask.are_in_vain(None, _sent(which))
+        return self._ask.are_in_vain([*which], None)
+
     def explain_open(self, queues: Collection[str] = ()) -> "Reasons":
         return self._ask.explain_open([*queues])
 

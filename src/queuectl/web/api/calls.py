@@ -456,6 +456,12 @@ class Answers:
         return self._queue.explain_some([job.id for job in self._some(ids or [])])
 
     @allowed()
+    def are_in_vain(self, ids: list[str] | None, which: Filter | None) -> bool:
+        if which is not None:
+            return self._queue.is_stuck(self._call.within(which))
+        return self._queue.is_stuck([job.id for job in self._some(ids or [])])
+
+    @allowed()
     def explain_open(self, queues: list[str]) -> list[Reason]:
         return self._queue.explain_open(self._call.within(Filter(queues=tuple(queues))).queues)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from queuectl import editing
 from queuectl.access import Right
-from queuectl.changes import Asked, Change
+from queuectl.changes import Asked, Change, stays_itself
 from queuectl.errors import UsageError, shown
 from queuectl.fields import REQUESTED
 from queuectl.job import DEFAULT_QUEUE, FINISHED, Job, State
@@ -419,7 +419,7 @@ def guarded(call: Call, change: Change) -> Change:
         return change
 
     def check(job: Job, now: int) -> None:
-        if was_given(job):
+        if was_given(job) and not stays_itself(job, change):
             check_given(call, given)
         change.check(job, now)
 

@@ -206,7 +206,9 @@ def _title(nodes: Sequence[Node]) -> str:
 def _said(box: Box, state: str) -> str:
     """Say in words what a box shows, and what it has no room for."""
     many, node = len(box.nodes), box.first
-    root = " Root cause: others wait for it in vain." if box.is_root else ""
+    root = (
+        " Root cause: others wait for it in vain, or were cancelled for it." if box.is_root else ""
+    )
     if many == 1:
         why = f" ({cut(node.reason, 200)})" if node.reason else ""
         return f"{cut(node.id, 200)}: {state}{why}. {cut(node.titled(200), 200)}{root}"
