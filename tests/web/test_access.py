@@ -133,6 +133,7 @@ TABLE: dict[str, tuple[set[Role], bool]] = {
     "POST /calls/all_events": (VIEW, True),
     "POST /calls/explain": (VIEW, True),
     "POST /calls/explain_some": (VIEW, True),
+    "POST /calls/are_in_vain": (VIEW, True),
     "POST /calls/explain_open": (VIEW, True),
     "POST /calls/hindrances": (VIEW, True),
     "POST /calls/hindrances_of_each": (VIEW, True),

@@ -91,12 +91,8 @@ MUTANTS: Sequence[Mutant] = (
         broken="A job waits beside the one whose unique key it took.",
         edits=[
             Edit(
-                old="                self._displaced.append(Displaced(holder.id, reason))",
-                new="                pass",
-            ),
-            Edit(
-                old="if self._makes_room(holder, self._stored[id])\n        ]",
-                new="if False\n        ]",
+                old="self._displaced.append(Displaced(holder.seq or holder.id, reason))",
+                new="str(reason)",
             ),
         ],
         tests=[f"{UNIQUE}::TestReplace"],

@@ -550,8 +550,8 @@ MUTANTS: Sequence[Mutant] = (
         broken="A new job waits beside the one that it should replace.",
         edits=[
             Edit(
-                old="goes = scope.waiting[:1] if self._how == WhenFull.REPLACE_WAITING",
-                new="goes = [] if self._how == WhenFull.REPLACE_WAITING",
+                old="for one in islice(waiting, 1) if self._how == WhenFull.REPLACE_WAITING",
+                new="for one in islice(waiting, 0) if self._how == WhenFull.REPLACE_WAITING",
             )
         ],
         tests=[f"{LIMITS}::TestWhenFull"],
